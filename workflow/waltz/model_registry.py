@@ -127,6 +127,8 @@ DECISIVE_FIELDS = (
 """Optional fields of an entry on which a model's numbers depend."""
 CHAT_SUFFIX = "-chat"
 """Ending by which the prompt family of a chat model differs from the family of its base model."""
+SCENE_LICENCE = "MIT"
+"""License of the models of the study `scenes`, as their READMEs state it."""
 URL_FIELDS = ("weights", "answers", "config", "detector", "tokenizer")
 """Fields that may be the url of a file."""
 
@@ -242,10 +244,15 @@ def load_scene_models() -> Mapping[str, ModelSpec]:
     file = Path(find_in_checkout("config/scenes.yaml"))
     if not file.is_file():
         return {}
-    entries = read_yaml(file)["models"]
-    return {
-        name: resolve_model(name, entry) for name, entry in entries.items() if entry
-    }
+    models = {}
+    for name, entry in read_yaml(file)["models"].items():
+        if not entry:
+            continue
+        spec = resolve_model(name, entry)
+        # The path stays valid when the folder changes, since the result is cached.
+        weights = str(Path(spec.weights).resolve())
+        models[name] = replace(spec, weights=weights, licence=SCENE_LICENCE)
+    return models
 
 
 def resolve_model(name: str, entry: Mapping[str, object]) -> ModelSpec:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from waltz.cli.output import create_console
+from waltz.core.files.resources import shorten_path
 
 if TYPE_CHECKING:
     from waltz.model_registry import ModelSpec
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
+MILLION = 1_000_000
 
 
 @app.command()
@@ -31,7 +36,7 @@ def models_command() -> None:
             spec.kind,
             size,
             spec.licence,
-            spec.weights,
+            _render_weights(spec),
             spec.revision[:12],
             spec.note,
         )
@@ -39,4 +44,30 @@ def models_command() -> None:
 
 
 def _render_size(spec: ModelSpec) -> str:
-    return f"{spec.parameters / 1e6:,.0f} M" if spec.parameters else "unknown"
+    """Return the number of parameters, which a checkpoint on this machine states itself."""
+    number = spec.parameters
+    file = Path(spec.weights) / "model.safetensors"
+    if not number and file.is_file():
+        number = _count_parameters(file)
+    if not number:
+        return "unknown"
+    if number < MILLION:
+        return f"{number / 1000:,.0f} k"
+    return f"{number / MILLION:,.0f} M"
+
+
+def _count_parameters(file: Path) -> int:
+    """Return the number of values in a safetensors file, from its header."""
+    with file.open("rb") as checkpoint:
+        # The first 8 bytes are the length of the header.
+        size = int.from_bytes(checkpoint.read(8), "little")
+        header = json.loads(checkpoint.read(size))
+    header.pop("__metadata__", None)
+    return sum(math.prod(tensor["shape"]) for tensor in header.values())
+
+
+def _render_weights(spec: ModelSpec) -> str:
+    """Return the weights of a model; those in the current folder by their short path."""
+    if spec.revision == "local":
+        return str(shorten_path(Path(spec.weights), Path.cwd()))
+    return spec.weights
