@@ -225,7 +225,7 @@ def test_settings_without_a_base_are_refused(tmp_path, settings, fault):
 
 def test_the_base_must_be_of_transformers(tmp_path):
     write_settings(tmp_path, base_model_name_or_path=str(tmp_path))
-    with pytest.raises(UserError, match="models of kind albef have no adapters"):
+    with pytest.raises(UserError, match="of kind albef is not read on a base"):
         resolve_model("mine", {"weights": str(tmp_path), "kind": "albef"})
 
 

@@ -33,6 +33,10 @@ from waltz.core.redaction import hide_secrets, redact_url
 
 REGISTRY_FILE = Path(__file__).with_name("model_registry.yaml")
 """File with the entries of the registered models."""
+ARCHITECTURES_FILE = Path(__file__).with_name("resources") / (
+    "open_clip_architectures.yaml"
+)
+"""File with the architectures of open_clip."""
 PACKAGE_PREFIX = "package:"
 """Prefix of weights that come in Python packages."""
 PACKAGE_WORD = re.compile("[A-Za-z0-9][A-Za-z0-9._+!-]*")
@@ -99,6 +103,8 @@ HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*(@[\w.-]+)?")
 GGUF_SUFFIX = ".gguf"
 ADAPTER_CONFIG = "adapter_config.json"
 """File of PEFT with the settings of an adapter."""
+CHECKPOINT_SUFFIXES = (".safetensors", ".bin", ".pth", ".pt", ".ckpt")
+"""Suffixes of checkpoint files."""
 HUB_PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 """Pattern of a hub id, or of a hub id with the path of a file."""
 NOT_RECORDED = "not recorded"
@@ -155,8 +161,9 @@ class ModelSpec:
         server: Url of a server with the OpenAI API that runs the model, such as
             http://localhost:8000/v1; `weights` is then the name of the model on the server, and
             `revision` a version that the user states.
-        base: Folder or hub id (`owner/name@commit`) of the model that the weights change, a PEFT
-            adapter; empty for complete weights.
+        base: Folder or hub id (`owner/name@commit`) of the model that a PEFT adapter changes, or
+            whose settings and processor a checkpoint file lacks, or the name of an architecture of
+            open_clip; empty for complete models.
         tokenizer: Folder, GGUF file or hub id (`owner/name@commit`) of the tokenizer of a model
             behind a server; empty if `weights` is one of these.
         labels: Classes of a classifier in the order of its outputs, with commas between; empty if
@@ -302,7 +309,9 @@ def resolve_model(name: str, entry: Mapping[str, object]) -> ModelSpec:
 def _check_base(spec: ModelSpec, base: str) -> str:
     """Return the base of an entry; refuse one that is no folder and no hub id with a commit."""
     label = f"study file: models.{spec.name}.base"
-    check_base_kind(label, spec.kind)
+    check_base_kind(label, spec)
+    if spec.kind == "open-clip" and base in load_architectures():
+        return base
     if Path(base).is_dir():
         return base
     # A branch could move between two jobs.
@@ -320,19 +329,36 @@ def _check_base(spec: ModelSpec, base: str) -> str:
     return base
 
 
-def check_base_kind(label: str, kind: str) -> None:
-    """Refuse a kind whose weights cannot be those of a base and an adapter.
+def check_base_kind(label: str, spec: ModelSpec) -> None:
+    """Refuse a kind whose weights cannot lie apart from its base.
 
     Args:
         label: Start of the error.
-        kind: Kind of the model.
+        spec: An entry with a base.
     Raises:
-        UserError: The kind has no models in transformers format.
+        UserError: The kind has no models in transformers format, and no files of open_clip.
     """
-    if kind not in (*TEXT_KINDS, *PIXEL_KINDS):
-        raise UserError(
-            f"{label}: models of kind {kind} have no adapters; merge it into its base, and save the model"
-        )
+    is_file = is_url(spec.weights) or Path(spec.weights).is_file()
+    if spec.kind in (*TEXT_KINDS, *PIXEL_KINDS) or (
+        spec.kind == "open-clip" and is_file
+    ):
+        return
+    raise UserError(
+        f"{label}: {spec.weights} of kind {spec.kind} is not read on a base; merge an adapter into it, or save the"
+        " model with its settings"
+    )
+
+
+def is_adapter(spec: ModelSpec) -> bool:
+    """Return whether the weights of a model are an adapter, not a checkpoint file."""
+    return bool(spec.base) and Path(spec.weights).suffix not in CHECKPOINT_SUFFIXES
+
+
+@functools.cache
+def load_architectures() -> Mapping[str, object]:
+    """Return the settings of the architectures that open_clip names, as its `model_cfg`, by name."""
+    architectures: Mapping[str, object] = read_yaml(ARCHITECTURES_FILE)
+    return architectures
 
 
 def find_adapter_base(folder: Path) -> str:
@@ -364,7 +390,9 @@ def find_adapter_base(folder: Path) -> str:
             return str(path)
     # Anything else is a hub id, whose revision peft stores only if training named one.
     revision = settings.get("revision")
-    return f"{base}@{revision}" if revision else base
+    if revision:
+        return f"{base}@{revision}"
+    return base
 
 
 def _check_url(label: str, value: str) -> None:
@@ -588,6 +616,11 @@ BERT_TOKENIZER, BERT_REVISION = (
     "86b5e0934494bd15c9632b12f734a8a67f723594",
 )
 """Repository and commit of the tokenizer for checkpoints that come without a tokenizer."""
+CLIP_TOKENIZER, CLIP_REVISION = (
+    "openai/clip-vit-base-patch32",
+    "3d74acf9a28c67741b2f4f2ea7635f0aaf6f0268",
+)
+"""Repository and commit of the tokenizer of open_clip's architectures."""
 BORROWING_KINDS = (
     "lxmert",
     "lxmert-answering",
@@ -681,6 +714,8 @@ def check_model_name(name: str) -> None:
         ) from None
     if exists or is_url(name) or FUNCTION_NAME.fullmatch(name):
         return
+    if split_file(name) is not None:
+        return
     # Such a name can only be a path, and no such path exists.
     looks_like_path = name.startswith(("/", ".", "~")) or name.endswith(GGUF_SUFFIX)
     if looks_like_path:
@@ -690,6 +725,23 @@ def check_model_name(name: str) -> None:
         raise UserError(
             f"{name}: no registered model{suggest_name(name, known_names)}, folder or hub id; see `waltz models`"
         )
+
+
+def split_file(name: str) -> tuple[str, Path] | None:
+    """Return the base and the file of a name `BASE:FILE`; None for other names.
+
+    Raises:
+        UserError: There is no such file, but its name ends as checkpoints do.
+    """
+    base, _, text = name.partition(":")
+    file = Path(text).expanduser()
+    if not base or not text or is_url(name):
+        return None
+    if file.is_file():
+        return base, file
+    if file.suffix in CHECKPOINT_SUFFIXES:
+        raise UserError(f"{name}: there is no file {file}; correct the path")
+    return None
 
 
 def check_saved_parts(label: str, kind: str, folder: Path) -> None:
@@ -822,6 +874,9 @@ def split_base(spec: ModelSpec) -> tuple[str, str]:
     """Return the folder or hub id of a model's base, and its revision: `local` for a folder."""
     if Path(spec.base).is_dir():
         return spec.base, "local"
+    if spec.base in load_architectures():
+        # Only the tokenizer is needed.
+        return f"{CLIP_TOKENIZER}/tokenizer.json", CLIP_REVISION
     path, _, revision = spec.base.partition("@")
     return path, revision
 

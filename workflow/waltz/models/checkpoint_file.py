@@ -3,10 +3,12 @@ by key.
 """
 
 import argparse
+import logging
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
@@ -22,7 +24,7 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 from waltz.core.errors import UserError, convert_to_user_error, get_first_line
 from waltz.core.files.json_objects import parse_json
 from waltz.core.files.safe_names import is_safe_name
-from waltz.model_registry import ModelSpec
+from waltz.model_registry import CHECKPOINT_SUFFIXES, ModelSpec
 from waltz.models.array_pickle import StoredType, read_scalar
 
 Settings = Mapping[str, Any]
@@ -31,8 +33,6 @@ WEIGHT_LEVELS = ("model", "state_dict", "model_state_dict")
 """Keys under which training code keeps the weights, next to the optimizer's state."""
 WRAPPER_PREFIX = "module."
 """Prefix that PyTorch's wrappers for several GPUs add to each key."""
-SUFFIXES = (".safetensors", ".bin", ".pth", ".pt")
-"""Suffixes of checkpoint files."""
 MAX_LISTED_KEYS = 8
 """Maximum number of keys that an error names of each sort."""
 
@@ -45,6 +45,7 @@ HARMLESS_TYPES: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
 """Types of the settings and counters that training scripts store next to weights; creating one runs
 no other code.
 """
+log = logging.getLogger(__name__)
 ZIP_MAGIC = b"PK\x03\x04"
 _ACCEPTS_SKELETONS = ContextVar("accepts_skeletons", default=False)
 """Whether tensors of the meta device, which have no values, are read."""
@@ -96,6 +97,44 @@ def read_checkpoint(file: Path) -> dict[str, torch.Tensor]:
             key.removeprefix(WRAPPER_PREFIX): value for key, value in tensors.items()
         }
     return tensors
+
+
+def align_keys(
+    weights: Mapping[str, torch.Tensor], names: Collection[str]
+) -> dict[str, torch.Tensor]:
+    """Return weights by the keys of a network: without the prefix of the part of a training program
+    that held the network, such as `model.` of Lightning or `module._orig_mod.`.
+
+    Weights of other parts of that program, such as its loss, are left out and logged. If no key is
+    one of the network, all are returned as they are.
+
+    Args:
+        weights: Weights by their keys in a file.
+        names: Keys of the network.
+    """
+    # Of all prefixes, the one before the most keys of the network; of equals, the shortest.
+    counts: Counter[str] = Counter()
+    for key in weights:
+        parts = key.split(".")
+        for index in range(len(parts)):
+            if ".".join(parts[index:]) in names:
+                counts[key.removesuffix(".".join(parts[index:]))] += 1
+    if not counts:
+        return dict(weights)
+    prefix = max(counts, key=lambda prefix: (counts[prefix], -len(prefix)))
+    aligned, unrelated = {}, []
+    for key, value in weights.items():
+        if key.startswith(prefix):
+            aligned[key.removeprefix(prefix)] = value
+        else:
+            unrelated.append(key)
+    if unrelated:
+        log.info(
+            "%d weights are not part of the network: %s",
+            len(unrelated),
+            format_keys(unrelated),
+        )
+    return aligned
 
 
 def _find_weights(content: Any) -> Mapping[Any, Any]:
@@ -395,7 +434,7 @@ def _list_hub_files(repository: str, revision: str) -> list[str]:
     """Return the checkpoint files of a repository, or those in the cache if the hub cannot be
     reached.
     """
-    patterns = [f"*{suffix}" for suffix in SUFFIXES]
+    patterns = [f"*{suffix}" for suffix in CHECKPOINT_SUFFIXES]
     try:
         # A dry run lists files without fetching them.
         entries = huggingface_hub.snapshot_download(
@@ -420,15 +459,18 @@ def _list_hub_files(repository: str, revision: str) -> list[str]:
 
 def _select_file(spec: ModelSpec, names: Iterable[str]) -> str:
     """Return the only checkpoint file among some files."""
-    candidates = [name for name in names if name.endswith(SUFFIXES)]
+    candidates = [name for name in names if name.endswith(CHECKPOINT_SUFFIXES)]
     # One checkpoint may be there in two formats.
     stems = {Path(name).with_suffix("") for name in candidates}
     if len(stems) != 1:
+        suffixes = ", ".join(CHECKPOINT_SUFFIXES)
         raise UserError(
             f"{format_subject(spec.name, spec.weights)} holds {len(stems)} checkpoints"
-            f" ({format_keys(candidates) or 'none'}), one is expected ({', '.join(SUFFIXES)}); name the file itself"
+            f" ({format_keys(candidates) or 'none'}), one is expected ({suffixes}); name the file itself"
         )
-    return min(candidates, key=lambda name: SUFFIXES.index(Path(name).suffix))
+    return min(
+        candidates, key=lambda name: CHECKPOINT_SUFFIXES.index(Path(name).suffix)
+    )
 
 
 def _format_shape(tensor: torch.Tensor) -> str:

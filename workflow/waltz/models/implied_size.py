@@ -10,8 +10,7 @@ import torch
 
 from waltz.core.errors import UserError
 from waltz.core.memory import GB, count_usable_bytes
-from waltz.model_registry import DTYPE_BYTES, ModelSpec
-from waltz.models.checkpoint_file import SUFFIXES
+from waltz.model_registry import CHECKPOINT_SUFFIXES, DTYPE_BYTES, ModelSpec
 
 DEPTH = "num_hidden_layers"
 """Setting of the number of layers in configs of transformers."""
@@ -49,7 +48,7 @@ def check_implied_size(
     stored = sum(
         file.stat().st_size
         for file in Path(folder).glob("*")
-        if file.suffix in SUFFIXES
+        if file.suffix in CHECKPOINT_SUFFIXES
     )
     # A hostile config could describe any number of parameters.
     if stored and parameters > BITS_PER_BYTE * stored:
@@ -95,13 +94,21 @@ def _count_with_depths(network_class: Any, config: Any, depths: list[int]) -> in
     shallow = copy.deepcopy(config)
     for part, depth in zip(_list_deep_parts(shallow), depths, strict=True):
         setattr(part, DEPTH, depth)
-    # Parameters without values take no memory.
+    network = build_skeleton(network_class, shallow)
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def build_skeleton(network_class: Any, config: Any) -> Any:
+    """Return a network whose parameters have no values, and take no memory.
+
+    Args:
+        network_class: A transformers class, or one of its `AutoModelFor...` classes.
+        config: Config of the network.
+    """
     with torch.device("meta"):
         if hasattr(network_class, "from_config"):
-            network = network_class.from_config(shallow, trust_remote_code=False)
-        else:
-            network = network_class(shallow)
-    return sum(parameter.numel() for parameter in network.parameters())
+            return network_class.from_config(config, trust_remote_code=False)
+        return network_class(config)
 
 
 def _list_deep_parts(config: Any) -> list[Any]:

@@ -35,9 +35,15 @@ from waltz.model_registry import (
     split_base,
 )
 from waltz.models.adapter import apply_adapter
-from waltz.models.checkpoint_file import format_keys, is_allowed, read_shard_names
+from waltz.models.checkpoint_file import (
+    align_keys,
+    format_keys,
+    is_allowed,
+    read_checkpoint,
+    read_shard_names,
+)
 from waltz.models.hub import LoaderOptions, build_options, is_reached
-from waltz.models.implied_size import check_implied_size
+from waltz.models.implied_size import build_skeleton, check_implied_size
 
 META = "meta"
 """The device of tensors that have a shape and no values."""
@@ -138,7 +144,8 @@ def load_pretrained(
     if isinstance(spec, LoadedSpec):
         return spec.network, spec.processor
     transformers.utils.logging.disable_progress_bar()
-    if spec.base:
+    is_file = bool(spec.base) and Path(spec.weights).is_file()
+    if spec.base and not is_file:
         load_base = partial(
             load_pretrained,
             network_class=network_class,
@@ -150,7 +157,11 @@ def load_pretrained(
         return _load_adapted(spec, load_base, processor_class)
     if device == META:
         network_options["device_map"] = META
-    source, options = _resolve_source(spec)
+    origin = spec
+    if is_file:
+        # The base has the settings and the processor.
+        origin = _get_base(spec)
+    source, options = _resolve_source(origin)
     is_fixed = (
         COMMIT_HASH.fullmatch(spec.revision) is not None or Path(spec.weights).is_dir()
     )
@@ -178,8 +189,16 @@ def load_pretrained(
             )
     processor = _load_processor(spec, processor_class, source, options)
     with report_faults(spec, "weights"), contextlib.redirect_stderr(io.StringIO()):
+        checkpoint: str | None = source
+        if is_file:
+            network_class, file_options = _read_file(
+                spec, network_class, source, options
+            )
+            network_options |= file_options
+            # Nothing but the file is read.
+            checkpoint = None
         network, report = network_class.from_pretrained(
-            source,
+            checkpoint,
             dtype=getattr(torch, spec.dtype),
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # reported, and refused below
@@ -203,6 +222,40 @@ def _load_processor(
         return _restore_llama_spaces(loaded, source, options)
 
 
+def _get_base(spec: ModelSpec) -> ModelSpec:
+    """Return the entry of a base: a model of its own, at the precision and with the other settings
+    of the entry.
+    """
+    weights, revision = split_base(spec)
+    return replace(spec, weights=weights, revision=revision, base="")
+
+
+class FileOptions(TypedDict):
+    """Keyword arguments of `from_pretrained` for weights that were read from a file.
+
+    Attributes:
+        config: Config of the network.
+        state_dict: Weights by key of the network.
+    """
+
+    config: Any
+    state_dict: dict[str, torch.Tensor]
+
+
+def _read_file(
+    spec: ModelSpec, network_class: Any, source: str, options: LoaderOptions
+) -> tuple[Any, FileOptions]:
+    """Return the class and the arguments to load a checkpoint file with the config of its base."""
+    config = transformers.AutoConfig.from_pretrained(source, **options)
+    skeleton = build_skeleton(network_class, config)
+    # A file may hold the network without its head, whose keys have no prefix.
+    prefix = f"{skeleton.base_model_prefix}."
+    names = {*skeleton.state_dict()}
+    names |= {name.removeprefix(prefix) for name in names}
+    weights = align_keys(read_checkpoint(Path(spec.weights)), names)
+    return type(skeleton), FileOptions(config=config, state_dict=weights)
+
+
 def _load_adapted(
     spec: ModelSpec,
     load_base: Callable[[ModelSpec], tuple[Any, Any]],
@@ -211,11 +264,8 @@ def _load_adapted(
     """Return a network with a PEFT adapter, and its tokenizer or processor: those next to the
     adapter, or else those of the base.
     """
-    check_base_kind(f"models.{spec.name}", spec.kind)
-    weights, revision = split_base(spec)
-    # The base is a model of its own, at the precision and with the other settings of the entry.
-    base = replace(spec, weights=weights, revision=revision, base="")
-    network, processor = load_base(base)
+    check_base_kind(f"models.{spec.name}", spec)
+    network, processor = load_base(_get_base(spec))
     folder = fetch_folder(spec, ADAPTER_FILES)
     with report_faults(spec, "adapter"):
         network = apply_adapter(spec, network, folder)
@@ -673,6 +723,6 @@ def _resolve_source(spec: ModelSpec) -> tuple[str, LoaderOptions]:
     if path.is_file():
         raise UserError(
             f"models.{spec.name}: {spec.weights} is a file (kind {spec.kind} reads a folder, hub id or .gguf file);"
-            " name one of these"
+            " name one of these, or the model with its settings and processor as base"
         )
     return spec.weights, build_options(spec.revision)

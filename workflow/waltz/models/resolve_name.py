@@ -31,8 +31,10 @@ from waltz.model_registry import (
     find_adapter_base,
     is_packaged,
     list_encoder_kinds,
+    load_architectures,
     load_registry,
     load_scene_models,
+    split_file,
 )
 from waltz.models.decoders.mplug_owl3 import is_mplug_owl3
 from waltz.models.hub import LoaderOptions, build_options
@@ -68,9 +70,11 @@ def resolve_encoder(name: str) -> ModelSpec:
         UserError: There is no encoder of that name.
     """
     check_model_name(name)
-    adapter = _find_adapter(name)
-    if adapter is not None:
-        return _put_on(adapter, resolve_encoder(adapter.base))
+    changed = _find_file(name) or _find_adapter(name)
+    if changed is not None and changed.base in load_architectures():
+        return replace(changed, kind="open-clip")
+    if changed is not None:
+        return _put_on(changed, resolve_encoder(changed.base))
     registry = {**load_registry(), **load_scene_models()}
     if name in registry:
         spec = registry[name]
@@ -95,7 +99,7 @@ def resolve_encoder(name: str) -> ModelSpec:
     if folder.exists():
         raise UserError(
             f"{name}: is a file (expected a folder in transformers format, a {GGUF_SUFFIX} file, a registered name or a"
-            " hub id); name a checkpoint file in an entry of a study, see docs/how-to/adding-a-model.md"
+            " hub id); name its base before it, as BASE:FILE, see docs/how-to/adding-a-model.md"
         )
 
     weights, _, requested = name.partition("@")
@@ -135,10 +139,15 @@ def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
     check_model_name(name)
     if is_url(name):
         return _resolve_served(name, tokenizer)
-    adapter = _find_adapter(name)
-    if adapter is not None:
-        base = resolve_decoder(adapter.base)
-        return None if base is None else _put_on(adapter, base)
+    changed = _find_file(name) or _find_adapter(name)
+    if changed is not None:
+        if changed.base in load_architectures():
+            return None
+        base = resolve_decoder(changed.base)
+        # An encoder may have that name.
+        if base is None:
+            return None
+        return _put_on(changed, base)
     registry = {**load_registry(), **load_scene_models()}
     if name in registry:
         spec = registry[name]
@@ -155,6 +164,15 @@ def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
     return None
 
 
+def _find_file(name: str) -> ModelSpec | None:
+    """Return an entry with the weights and base of `BASE:FILE`; None for other names."""
+    parts = split_file(name)
+    if parts is None:
+        return None
+    base, file = parts
+    return ModelSpec(name, "", str(file), "local", base=base)
+
+
 def _find_adapter(name: str) -> ModelSpec | None:
     """Return an entry with the weights, revision and base of a PEFT adapter, by its folder or hub
     id; None for other models.
@@ -164,7 +182,9 @@ def _find_adapter(name: str) -> ModelSpec | None:
     folder = Path(name).expanduser()
     if folder.is_dir():
         base = find_adapter_base(folder)
-        return ModelSpec(name, "", str(folder), "local", base=base) if base else None
+        if not base:
+            return None
+        return ModelSpec(name, "", str(folder), "local", base=base)
     if folder.exists() or not HUB_ID.fullmatch(name):
         return None
     weights, _, requested = name.partition("@")
@@ -179,21 +199,25 @@ def _find_adapter(name: str) -> ModelSpec | None:
     return ModelSpec(name, "", weights, revision, base=base)
 
 
-def _put_on(adapter: ModelSpec, base: ModelSpec) -> ModelSpec:
-    """Return the entry of an adapter on its base."""
-    check_base_kind(adapter.name, base.kind)
+def _put_on(changed: ModelSpec, base: ModelSpec) -> ModelSpec:
+    """Return the entry of an adapter or a checkpoint file on its base."""
     if base.base or base.server or is_packaged(base):
         raise UserError(
-            f"{adapter.name}: {adapter.base} is no folder or hub id with complete weights; name one that is"
+            f"{changed.name}: {changed.base} is no folder or hub id with complete weights; name one that is"
         )
-    is_folder = Path(base.weights).is_dir()
-    return replace(
+    # A folder has no revision.
+    base_name = base.weights
+    if not Path(base_name).is_dir():
+        base_name += f"@{base.revision}"
+    spec = replace(
         base,
-        name=adapter.name,
-        weights=adapter.weights,
-        revision=adapter.revision,
-        base=base.weights if is_folder else f"{base.weights}@{base.revision}",
+        name=changed.name,
+        weights=changed.weights,
+        revision=changed.revision,
+        base=base_name,
     )
+    check_base_kind(spec.name, spec)
+    return spec
 
 
 def _resolve_served(name: str, tokenizer: str) -> ModelSpec:

@@ -277,7 +277,9 @@ class Models:
         """Return the marker of a base in the hub's cache, or its files on this machine."""
         # A base from the hub is represented by a marker, as weights and detectors are.
         marker = self._mark_cached(*split_base(spec))
-        return [marker] if marker in self.cached else list_base_files(spec)
+        if marker in self.cached:
+            return [marker]
+        return list_base_files(spec)
 
     def _list_detector_files(self, spec: ModelSpec) -> list[str]:
         """Return the files of a model's detector: fetched files, or else files on this machine."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from waltz.core.errors import UserError
 from waltz.instruments import INSTRUMENTS
+from waltz.model_registry import is_adapter
 from waltz.plan.construction import Construction
 from waltz.plan.datasets import (
     CHOICE,
@@ -460,7 +461,7 @@ class Plan:
                 name for name, spec in specs.items() if spec.four_bit
             ],
             ("peft", "a PEFT adapter", "adapters"): [
-                name for name, spec in specs.items() if spec.base
+                name for name, spec in specs.items() if is_adapter(spec)
             ],
         }
         # Packages are looked for where the plan is made, which has the environment of its jobs.

@@ -597,8 +597,9 @@ class ModelEntry(Section):
     server; needed if `weights` is none of these.
     """
     base: UserPath | None = None
-    """Folder or hub id (`owner/name@commit`) of the model that `weights` change, a PEFT adapter; by
-    default the one that the adapter names.
+    """Folder or hub id (`owner/name@commit`) of the model that a PEFT adapter changes, by default the
+    one that the adapter names; or of the model whose settings and processor a checkpoint file
+    lacks. For kind `open-clip` also the name of an architecture, such as `ViT-B-32`.
     """
     weights: UserPath | None = None
     """A hub id, a folder in transformers format, a GGUF or checkpoint file, the url of such a file,

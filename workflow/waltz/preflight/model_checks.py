@@ -86,7 +86,7 @@ def _describe_later_check(origin: ModelSpec, spec: ModelSpec) -> str:
     if is_packed or is_packaged(origin):
         return "checked when its archive is unpacked"
     if origin.base:
-        return "an adapter, which is checked when it is loaded with its base"
+        return "weights on a base, which are checked when they are loaded with it"
     is_downloaded_file = is_url(origin.weights) and not origin.unpack
     if not is_downloaded_file and path.exists() and find_gguf_file(path, spec.name):
         return "a GGUF file, whose weights are checked when it is loaded"

@@ -16,7 +16,8 @@ import torch
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.safe_names import is_safe_name
 from waltz.core.redaction import hide_secrets
-from waltz.models.checkpoint_file import HARMLESS_TYPES, SUFFIXES, format_keys
+from waltz.model_registry import CHECKPOINT_SUFFIXES
+from waltz.models.checkpoint_file import HARMLESS_TYPES, format_keys
 from waltz.models.pretrained import META
 from waltz.preflight.hub import Files
 
@@ -110,7 +111,7 @@ def select_weights(files: Files) -> list[str]:
     any.
     """
     names_at_top = sorted(name for name in files.sizes if "/" not in name)
-    for suffix in SUFFIXES:
+    for suffix in CHECKPOINT_SUFFIXES:
         names = [name for name in names_at_top if name.endswith(suffix)]
         if names:
             # A repository may also contain weights in the format of its authors, which transformers

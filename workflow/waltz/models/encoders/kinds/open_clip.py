@@ -7,6 +7,7 @@ refused.
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,24 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError, get_first_line
-from waltz.model_registry import ModelSpec
+from waltz.model_registry import (
+    CLIP_REVISION,
+    CLIP_TOKENIZER,
+    TOKENIZER_FILES,
+    ModelSpec,
+    load_architectures,
+    split_base,
+)
 from waltz.models.checkpoint_file import (
     Settings,
+    align_keys,
     load_weights,
     read_checkpoint,
     read_settings,
 )
 from waltz.models.encoders.base import build_common_fields, read_single_value
 from waltz.models.encoders.kinds.two_towers import EXCLAMATION_MARK, Clip
+from waltz.models.hub import LoaderOptions, build_options
 from waltz.models.implied_size import check_implied_size
 from waltz.models.pretrained import META, OPEN_CLIP_CONFIG, fetch_folder
 
@@ -91,6 +101,8 @@ RENAMED = (
     (r"\.mlp\.c_proj\.", ".mlp.fc2."),
 )
 """Names of weights in open_clip, and in transformers."""
+FIRST_LAYER = "visual.conv1.weight"
+"""Key of a weight that each network has."""
 TRANSPOSED = ("visual.proj", "text_projection")
 """Projections that open_clip multiplies from the right."""
 
@@ -102,25 +114,14 @@ def load_open_clip(spec: ModelSpec, device: Device) -> Clip:
     Raises:
         UserError: A file is missing, the architecture is another one, or the weights do not fit it.
     """
-    folder = fetch_folder(spec, FILES)
-    settings = read_settings(folder / OPEN_CLIP_CONFIG)
+    settings, tokenizer, file = _find_parts(spec)
+    folder = file.parent
     model_settings = settings.get("model_cfg", settings)
     image_settings = settings.get("preprocess_cfg", {})
     _check_settings(spec, model_settings, image_settings)
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=False
-        )
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"models.{spec.name}: {folder}: no tokenizer: {get_first_line(error)}; copy the tokenizer of"
-            " openai/clip-vit-base-patch32 there"
-        ) from error
-    file = _find_weights(folder)
     # open_clip's CustomTextCLIP has a text tower under `text.`; its CLIP has none of this prefix.
-    weights = {
-        key.removeprefix("text."): value for key, value in read_checkpoint(file).items()
-    }
+    stored = align_keys(read_checkpoint(file), [FIRST_LAYER])
+    weights = {key.removeprefix("text."): value for key, value in stored.items()}
     bias = weights.pop("logit_bias", None)
     config = _build_config(model_settings, tokenizer)
     if device.name != META:
@@ -149,6 +150,47 @@ def load_open_clip(spec: ModelSpec, device: Device) -> Clip:
         scale=read_single_value(network.logit_scale.exp()),
         bias=0.0 if bias is None else read_single_value(bias),
     )
+
+
+def _find_parts(spec: ModelSpec) -> tuple[Settings, Any, Path]:
+    """Return the settings, the tokenizer and the file of weights of a model.
+
+    A checkpoint of a training script is a file alone: its base is an architecture, with the
+    tokenizer next to the file or else CLIP's, or a folder or hub id that has both.
+    """
+    file = Path(spec.weights)
+    if spec.base in load_architectures():
+        settings: Settings = {"model_cfg": load_architectures()[spec.base]}
+        for name in TOKENIZER_FILES:
+            if file.with_name(name).is_file():
+                return settings, _load_tokenizer(spec, str(file.parent), ""), file
+        tokenizer = _load_tokenizer(spec, CLIP_TOKENIZER, CLIP_REVISION)
+        return settings, tokenizer, file
+
+    if spec.base:
+        weights, revision = split_base(spec)
+        folder = fetch_folder(replace(spec, weights=weights, revision=revision), FILES)
+    else:
+        folder = fetch_folder(spec, FILES)
+        file = _find_weights(folder)
+    settings = read_settings(folder / OPEN_CLIP_CONFIG)
+    return settings, _load_tokenizer(spec, str(folder), ""), file
+
+
+def _load_tokenizer(spec: ModelSpec, source: str, revision: str) -> Any:
+    """Return the tokenizer of a folder or hub id; a folder has an empty revision."""
+    options: LoaderOptions = {}
+    if revision:
+        options = build_options(revision)
+    try:
+        return transformers.AutoTokenizer.from_pretrained(
+            source, trust_remote_code=False, **options
+        )
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"models.{spec.name}: {source}: no tokenizer: {get_first_line(error)}; copy the tokenizer of"
+            f" {CLIP_TOKENIZER} next to the weights"
+        ) from error
 
 
 def _find_weights(folder: Path) -> Path:
