@@ -70,6 +70,7 @@ ENCODER_MODULES = {
     "align": "two_towers",
     "blip": "blip",
     "blip-2": "blip",
+    "bridgetower": "bridgetower",
     "clip": "two_towers",
     "composed": "composed",
     "flava": "flava",
@@ -87,6 +88,7 @@ ENCODER_MODULES = {
     "vilbert-12in1": "vilbert",
     "vilbert-12in1-itm": "vilbert",
     "vilt": "single_stream",
+    "vilt-answering": "single_stream",
     "visual-bert": "single_stream",
 }
 """For each kind of encoder, the module in `waltz.models.encoders.kinds` with its function
@@ -674,6 +676,7 @@ PIXEL_KINDS = (
     "align",
     "blip",
     "blip-2",
+    "bridgetower",
     "clip",
     "flava",
     "flava-contrastive",
@@ -682,6 +685,7 @@ PIXEL_KINDS = (
     "siglip2",
     "two-towers",
     "vilt",
+    "vilt-answering",
     "vision",
 )
 """Kinds of models in transformers format whose image processor is saved with their weights."""

@@ -1,10 +1,12 @@
-"""LXMERT's answers, and the game for the one that is given."""
+"""Answers of LXMERT and ViLT, and the game for the one that is given."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from PIL import Image
 
 from stand_ins.models.tiny_encoders import ANSWERS
@@ -107,3 +109,27 @@ def test_a_missing_vocabulary_is_refused(checkpoint, regions):
     )
     with pytest.raises(UserError, match=r"models\.mine\.answers: missing"):
         load_encoder(spec, CPU)
+
+
+@torch.inference_mode()
+def test_vilt_answers_from_its_config_or_from_a_list(checkpoint, pictures, tmp_path):
+    folder = checkpoint("vilt-answering")
+    spec = ModelSpec("mine", "vilt-answering", str(folder), "local")
+    encoder = load_encoder(spec, CPU)
+    assert encoder.answers == ANSWERS
+    image = encoder.prepare_image(pictures[0])
+    given = answer_question(encoder, image, "the red horse rides")
+    processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+    ids = torch.tensor([encoder.tokenize("the red horse rides").ids])
+    logits = encoder.network(
+        input_ids=ids, **processor(images=pictures[0], return_tensors="pt")
+    ).logits[0]
+    assert given.index == int(logits.argmax())
+    assert given.probability == pytest.approx(
+        float(logits.softmax(dim=-1).max()), abs=1e-5
+    )
+    others = ["ja", "nein", "zwei", "rot"]
+    file = tmp_path / "answers.json"
+    file.write_text(json.dumps(others), encoding="utf-8")
+    renamed = load_encoder(replace(spec, answers=str(file)), CPU)
+    assert renamed.answers == tuple(others)

@@ -254,6 +254,41 @@ def _vilt() -> Any:
     )
 
 
+def _vilt_answering() -> Any:
+    network, tokenizer, processor = _vilt()
+    network.config.num_labels = len(ANSWERS)
+    network.config.id2label = dict(enumerate(ANSWERS))
+    return transformers.ViltForQuestionAnswering(network.config), tokenizer, processor
+
+
+def _bridgetower() -> Any:
+    text = {**BERT, "num_hidden_layers": 4, "pad_token_id": 0, "type_vocab_size": 1}
+    config = transformers.BridgeTowerConfig(
+        # The first position of RoBERTa is behind that of padding.
+        text_config={
+            **text,
+            "vocab_size": VOCABULARY,
+            "max_position_embeddings": 21,
+        },
+        vision_config={
+            "hidden_size": 64,
+            "num_hidden_layers": 4,
+            "patch_size": 8,
+            "image_size": 32,
+        },
+        hidden_size=16,
+        num_attention_heads=2,
+        num_hidden_layers=3,
+    )
+    processor = transformers.BridgeTowerImageProcessor(
+        size={"shortest_edge": 32},
+        crop_size={"shortest_edge": 32},
+        size_divisor=8,
+    )
+    network = transformers.BridgeTowerForImageAndTextRetrieval(config)
+    return network, bert_tokenizer(), processor
+
+
 def _lxmert_config() -> Any:
     layers = {
         "l_layers": 2,
@@ -304,7 +339,9 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "flava": _flava,
     "flava-contrastive": _flava,
     "blip-2": _blip_2,
+    "bridgetower": _bridgetower,
     "vilt": _vilt,
+    "vilt-answering": _vilt_answering,
     "lxmert": _lxmert,
     "lxmert-answering": _lxmert_answering,
     "visual-bert": _visual_bert,

@@ -53,10 +53,35 @@ DECODER_CLASSES: dict[str, Mapping[str, str | Sequence[str]]] = {
 KINDS_BY_CLASS = {
     "BlipModel": "two-towers",
     "LxmertForQuestionAnswering": "lxmert-answering",
+    "ViltForQuestionAnswering": "vilt-answering",
 }
 """Kind of encoder by the network class, where the `model_type` of the config has another kind."""
 TOWER_FUNCTIONS = ("get_text_features", "get_image_features")
 """Functions of a network that encodes a text, and an image, to one vector each."""
+READS_VIDEOS = "it reads videos, and its vector of a text depends on the video"
+DETECTS_OBJECTS = (
+    "it finds objects in an image, and gives no score of a text with the image"
+)
+REFUSED_TYPES = {
+    "grounding-dino": DETECTS_OBJECTS,
+    "mm-grounding-dino": DETECTS_OBJECTS,
+    "omdet-turbo": DETECTS_OBJECTS,
+    "videoprism": "it reads videos",
+    "xclip": READS_VIDEOS,
+}
+"""Reason why the networks of a `model_type` are no encoders."""
+REFUSED_CLASSES = {
+    "BlipForQuestionAnswering": "it writes its answer with a decoder of its own",
+    "BridgeTowerForContrastiveLearning": "it gives vectors, and no score",
+    "BridgeTowerForMaskedLM": "its head fills in words",
+    "ViltForMaskedLM": "its head fills in words",
+    "ViltForImagesAndTextClassification": "it compares several images",
+}
+"""Reason why a network class is no encoder, where another class of its `model_type` is."""
+REGION_TYPES = ("lxmert", "visual_bert")
+"""Types of networks that read regions of an image."""
+ADVICE = "explain a function of it, see docs/how-to/a-function-as-a-model.md"
+"""What the user of a network without a kind should do."""
 
 
 def resolve_encoder(name: str) -> ModelSpec:
@@ -349,6 +374,11 @@ def describe_loaded(network: Any, processor: Any) -> LoadedSpec:
         raise TypeError(
             f"model: no transformers model (got {type(network).__name__}); give one, or a name"
         )
+    if network.config.model_type in REGION_TYPES:
+        raise UserError(
+            f"{type(network).__name__}: reads regions of an image, which a loaded model comes without; name its folder"
+            " or hub id in a study, with a detector or its regions, see docs/how-to/adding-a-model.md"
+        )
     if processor is None:
         raise TypeError(
             "processor: missing; a loaded model comes with its processor, as AutoProcessor loads it"
@@ -438,16 +468,26 @@ def detect_encoder_kind(weights: str, revision: str) -> str:
 def _detect_encoder_kind(config: Any, architectures: set[str], name: str) -> str:
     for class_name in architectures & set(KINDS_BY_CLASS):
         return KINDS_BY_CLASS[class_name]
+    _check_supported(config, architectures, name)
     kind: str = config.model_type.replace("_", "-")
     if kind not in list_encoder_kinds() and _has_two_towers(config):
         return "two-towers"
     if kind not in list_encoder_kinds():
         raise UserError(
             f"{name}: {kind!r} is not a kind of encoder; known are {', '.join(list_encoder_kinds())}, and decoders by"
-            f" their class (got {', '.join(sorted(architectures)) or 'none'} as architectures); see"
-            " docs/how-to/adding-a-model.md"
+            f" their class (got {', '.join(sorted(architectures)) or 'none'} as architectures); {ADVICE}"
         )
     return kind
+
+
+def _check_supported(config: Any, architectures: set[str], name: str) -> None:
+    """Refuse a network that gives no score of a text with an image in one forward pass."""
+    reason = REFUSED_TYPES.get(config.model_type, "")
+    for class_name in sorted(architectures):
+        reason = REFUSED_CLASSES.get(class_name, reason)
+    if reason:
+        shown = ", ".join(sorted(architectures)) or config.model_type
+        raise UserError(f"{name}: {shown} cannot be explained: {reason}; {ADVICE}")
 
 
 def _has_two_towers(config: Any) -> bool:

@@ -8,6 +8,7 @@ import torch
 import transformers
 
 import waltz
+from stand_ins.models.tiny_encoders import build
 from stand_ins.models.tiny_towers import TOWERS, build_towers, siglip2
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
@@ -178,3 +179,45 @@ def test_a_loaded_network_with_its_processor_is_explained(pictures, name):
             input_ids=ids, attention_mask=torch.ones_like(ids), pixel_values=pixels
         )
     assert explanation.score == pytest.approx(float(own.logits_per_image), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("config_class", "class_name", "reason"),
+    [
+        (transformers.XCLIPConfig, "XCLIPModel", "it reads videos"),
+        (
+            transformers.BlipConfig,
+            "BlipForQuestionAnswering",
+            "it writes its answer with a decoder",
+        ),
+        (
+            transformers.GroundingDinoConfig,
+            "GroundingDinoForObjectDetection",
+            "it finds objects in an image",
+        ),
+        (transformers.BertConfig, "BertModel", "is not a kind of encoder"),
+    ],
+)
+def test_a_network_that_gives_no_score_is_refused_with_reason_and_a_way_on(
+    tmp_path, config_class, class_name, reason
+):
+    config_class(architectures=[class_name]).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=f"{reason}.*; explain a function of it"):
+        detect_encoder_kind(str(tmp_path), "")
+
+
+@pytest.mark.parametrize("with_processor", [False, True])
+def test_a_loaded_network_that_reads_regions_is_refused_in_one_true_line(
+    with_processor,
+):
+    network, tokenizer = build("lxmert")
+    processor = tokenizer
+    if with_processor:
+        images = transformers.CLIPImageProcessor()
+        processor = transformers.CLIPProcessor(
+            image_processor=images, tokenizer=tokenizer
+        )
+    with pytest.raises(
+        UserError, match="LxmertForPreTraining: reads regions of an image"
+    ):
+        waltz.Explainer(network.eval(), processor)

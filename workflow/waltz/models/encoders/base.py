@@ -37,6 +37,10 @@ from waltz.models.regions import (
 
 TRIAL_IMAGE = Image.new("RGB", (64, 48))
 """Test image that shows damaged values of a processor before the weights are read."""
+MAX_ASPECT_RATIO = 1333 / 800
+"""Longest side of an image prepared for ViLT or BridgeTower, in units of the length of its shortest
+side.
+"""
 Fields = dict[str, Any]
 """Values of the fields of an encoder's dataclass."""
 PACKING_OPERATIONS = ("_reorder_linear_weight", "_linear_pointwise")
@@ -91,6 +95,21 @@ class PixelEncoder(BaseEncoder):
         pixels = self.processor(images=[image], return_tensors="pt")["pixel_values"][0]
         prepared: torch.Tensor = pixels.to(self.device, self.network.dtype)
         return prepared
+
+
+def widen_thin_image(image: Image.Image, processor: Any) -> Image.Image:
+    """Return an image whose shorter side is not less than a row of patches of a processor of ViLT
+    or BridgeTower.
+    """
+    # The processor shrinks the longer side to this many patches.
+    patches = (
+        int(MAX_ASPECT_RATIO * processor.size["shortest_edge"])
+        // processor.size_divisor
+    )
+    min_side = math.ceil(max(image.size) / patches)
+    if min(image.size) >= min_side:
+        return image
+    return image.resize((max(image.width, min_side), max(image.height, min_side)))
 
 
 @dataclass(frozen=True)
@@ -363,6 +382,22 @@ def build_common_fields(
         "tokenizer": tokenizer,
         "max_tokens": text_config.max_position_embeddings,
     }
+
+
+def count_tokens(network: Any, tokenizer: Any) -> int:
+    """Return the maximum number of tokens: positions of the network, or of its tokenizer if it has
+    fewer.
+    """
+    counts: list[int] = [
+        network.config.text_config.max_position_embeddings,
+        tokenizer.model_max_length,
+    ]
+    for name, layer in network.named_modules():
+        # Positions of RoBERTa begin behind that of padding.
+        starts_late = getattr(layer, "padding_idx", None) is not None
+        if starts_late and name.endswith("position_embeddings"):
+            counts.append(layer.num_embeddings - layer.padding_idx - 1)
+    return min(counts)
 
 
 class PackedLinear(torch.nn.Module):

@@ -1,7 +1,7 @@
 """ViLT and VisualBERT, one transformer over the tokens and the patches or regions."""
 
-import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import transformers
@@ -11,17 +11,18 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import (
+    Fields,
     PixelEncoder,
     RegionEncoder,
     load_pixel_encoder,
     load_region_encoder,
+    widen_thin_image,
 )
 from waltz.models.encoders.encoder import States, compute_log_odds
+from waltz.models.encoders.vqa import read_answer_vocabulary
 
 MATCH = 0
 """Index of a match in the output of VisualBERT's head."""
-MAX_ASPECT_RATIO = 1333 / 800
-"""Longest side of an image prepared for ViLT, in units of the length of its shortest side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,20 +35,8 @@ class Vilt(PixelEncoder):
     pairs_per_batch: int = 32
 
     def prepare_image(self, image: Image.Image) -> torch.Tensor:
-        """Return the prepared image, with its aspect ratio; an image thinner than a row of patches
-        is widened.
-        """
-        # The processor shrinks the longer side to this many patches.
-        patches = (
-            int(MAX_ASPECT_RATIO * self.processor.size["shortest_edge"])
-            // self.processor.size_divisor
-        )
-        min_side = math.ceil(max(image.size) / patches)
-        if min(image.size) < min_side:
-            image = image.resize(
-                (max(image.width, min_side), max(image.height, min_side))
-            )
-        return super().prepare_image(image)
+        """Return the prepared image, with its aspect ratio; a very thin image is widened."""
+        return super().prepare_image(widen_thin_image(image, self.processor))
 
     def encode_image(self, images: torch.Tensor) -> States:
         """Return embeddings of the patches in their order; transformers' forward pass shuffles
@@ -89,28 +78,68 @@ class Vilt(PixelEncoder):
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return the ranking head's logit."""
+        state = self.compute_pooled_state(text, image)
+        ranks: torch.Tensor = self.network.rank_output(state)[:, 0].float()
+        return ranks
+
+    def compute_pooled_state(self, text: States, image: States) -> torch.Tensor:
+        """Return the pooled state of tokens and patches, of shape (batch, width)."""
         vilt = self.network.vilt
         states = vilt.layernorm(
             vilt.encoder(torch.cat([text[0], image[0]], dim=1)).last_hidden_state
         )
-        ranks: torch.Tensor = self.network.rank_output(vilt.pooler(states))[
-            :, 0
-        ].float()
-        return ranks
+        state: torch.Tensor = vilt.pooler(states)
+        return state
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViltAnswering(Vilt):
+    """A loaded ViLT for questions; see `vqa.AnsweringEncoder`."""
+
+    answers: tuple[str, ...]
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Return logits of the answers: float32 of shape (batch, answers)."""
+        state = self.compute_pooled_state(text, image)
+        logits: torch.Tensor = self.network.classifier(state).float()
+        return logits
 
 
 def load_vilt(spec: ModelSpec, device: Device) -> Vilt:
     """Load a ViLT for retrieval by hub id or folder."""
-    fields = load_pixel_encoder(
-        spec, device, transformers.ViltForImageAndTextRetrieval, "ranking head"
+    return Vilt(
+        **_load_vilt_fields(
+            spec, device, transformers.ViltForImageAndTextRetrieval, "ranking head"
+        )
     )
+
+
+def load_vilt_answering(spec: ModelSpec, device: Device) -> ViltAnswering:
+    """Load a ViLT for questions by hub id or folder; its config names the answers unless the entry
+    does.
+    """
+    fields = _load_vilt_fields(
+        spec, device, transformers.ViltForQuestionAnswering, "answering head"
+    )
+    config = fields["network"].config
+    answers = tuple(config.id2label[index] for index in range(config.num_labels))
+    if spec.answers:
+        answers = read_answer_vocabulary(spec, config.num_labels)
+    return ViltAnswering(**fields, answers=answers)
+
+
+def _load_vilt_fields(
+    spec: ModelSpec, device: Device, network_class: Any, head: str
+) -> Fields:
+    """Return the fields of a ViLT, which sees all patches of an image."""
+    fields = load_pixel_encoder(spec, device, network_class, head)
     patches = fields["network"].config.max_image_length
     if patches > 0:
         raise UserError(
             f"models.{spec.name}: {spec.weights} looks at {patches} patches drawn at random;"
             " set max_image_length to -1 in its config.json"
         )
-    return Vilt(**fields)
+    return fields
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from waltz.models.encoders.base import (
     TRIAL_IMAGE,
     Fields,
     LateFusionEncoder,
+    count_tokens,
     load_pixel_encoder,
     pack_linear_layers,
     read_single_value,
@@ -165,22 +166,6 @@ def load_two_towers(
     if device.name != META:
         check_logit(encoder)
     return encoder
-
-
-def count_tokens(network: Any, tokenizer: Any) -> int:
-    """Return the maximum number of tokens: positions of the network, or of its tokenizer if it has
-    fewer.
-    """
-    counts: list[int] = [
-        network.config.text_config.max_position_embeddings,
-        tokenizer.model_max_length,
-    ]
-    for name, layer in network.named_modules():
-        # Positions of RoBERTa begin behind that of padding.
-        starts_late = getattr(layer, "padding_idx", None) is not None
-        if starts_late and name.endswith("position_embeddings"):
-            counts.append(layer.num_embeddings - layer.padding_idx - 1)
-    return min(counts)
 
 
 def _read_scale(network: Any) -> float:
