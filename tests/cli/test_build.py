@@ -11,10 +11,18 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from waltz.cli.app import app
-from waltz.cli.build import _print_funnel, _write_tasks
+from waltz.cli.build import _fetch_judges, _print_funnel, _write_tasks
 from waltz.cli.people import SERVER
+from waltz.cli.run.written_study import plan_study
+from waltz.core.errors import UserError
 from waltz.core.records import write_records
 from waltz.core.schema import FunnelRecord, PairRecord, ReasonCount
+from waltz.plan.built_study import (
+    FILTERS,
+    build_caption_study,
+    list_judges,
+    omit_filters,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,3 +133,31 @@ def test_images_in_an_archive_are_unpacked_before_they_are_served(tmp_path, caps
         f"images:  unpack {archive} into a folder, and serve it:",
         "images:  python -m http.server 8765 --directory FOLDER",
     ]
+
+
+def test_filters_without_weights_are_found(tmp_path, monkeypatch):
+    study = build_caption_study(
+        "build-c",
+        {"format": "captions", "files": {"captions": {"path": "c.csv"}}},
+        ["plurality"],
+        size=10,
+        js=1,
+        seed=0,
+        judges=yaml.safe_load((ROOT / "config/thesis.yaml").read_text()),
+    )
+    (tmp_path / "c.csv").write_text("image,caption\na.png,A dog.\n")
+    plan = plan_study(study, tmp_path)
+
+    def fail(*_, **__):
+        raise UserError("study build-c did not end")
+
+    monkeypatch.setattr("waltz.cli.build.run_written_study", fail)
+    assert _fetch_judges(study, plan, tmp_path, 1) == list(FILTERS)
+    nli = study["filters"]["nli"]
+    for file in plan.models.fetched.intersection(plan.models.list_files(nli)):
+        (tmp_path / file).mkdir(parents=True)
+    missing = _fetch_judges(study, plan, tmp_path, 1)
+    assert missing == ["grammaticality"]
+    left = omit_filters(study, missing)["instruments"]["plurality"]["filters"]
+    assert left == ["contradiction"]
+    assert list_judges(study, missing) == ["bert-base-cased", "gruen-cola"]

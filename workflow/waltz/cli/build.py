@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,6 +25,7 @@ from waltz.core.files.resources import shorten_path
 
 if TYPE_CHECKING:
     from waltz.core.schema import PairRecord
+    from waltz.plan.plan import Plan
     from waltz.plan.study import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -41,6 +43,11 @@ HINT = (
     "balancing left out {}, so that no word betrays a foil: more captions, or a higher --js, give more items (--js 1"
     " takes a foil of each caption)"
 )
+NOT_JUDGED = (
+    "not judged: {}, because weights of {} could not be fetched; the messages above say where to put them, and the same"
+    " command then judges"
+)
+"""Line about filters without models."""
 NOTHING_LEFT = "no item is left: the table says at which step the pairs are lost"
 PEOPLE = "people"
 """Folder of the task files in the results of a study."""
@@ -119,6 +126,8 @@ def build_command(
         build_caption_study,
         choose_instruments,
         leave_out,
+        list_judges,
+        omit_filters,
     )
     from waltz.plan.foil_study import choose_dataset_name
 
@@ -144,7 +153,11 @@ def build_command(
         judges=_read_judges(checkout) if filters else None,
         annotations=_find_annotations(annotations, chosen, checkout),
     )
-    plan_study(study, checkout)
+    plan = plan_study(study, checkout)
+    missing: list[str] = []
+    if filters and not dry_run:
+        missing = _fetch_judges(study, plan, checkout, cores)
+        study = omit_filters(study, missing)
     if not run_written_study(
         study,
         ["benchmark"],
@@ -159,6 +172,9 @@ def build_command(
     results = shorten_path(checkout / "results" / name, Path.cwd())
     _print_captions(results)
     _print_funnel(results, size, js, has_votes=annotations is not None)
+    if missing:
+        judges = ", ".join(list_judges(study, missing))
+        typer.echo(NOT_JUDGED.format(", ".join(missing), judges))
     items = _read_items(results, chosen)
     if not items:
         raise UserError(f"{results}/benchmark: {NOTHING_LEFT}")
@@ -221,6 +237,32 @@ def _read_judges(checkout: Path) -> Settings:
     from waltz.plan.read_study import load_yaml
 
     return load_yaml(checkout / CONFIG / f"{JUDGES}.yaml")
+
+
+def _fetch_judges(
+    study: Settings, plan: Plan, checkout: Path, cores: int | None
+) -> list[str]:
+    """Fetch the models of the filters, and return the filters whose models could not be had."""
+    from waltz.plan.built_study import FILTERS, list_judges
+
+    # A run that fetched only some of them has failed; which ones, the files say.
+    with suppress(UserError):
+        run_written_study(
+            study,
+            ["weights"],
+            checkout,
+            cores=cores,
+            variables={},
+            notes={},
+            dry_run=False,
+        )
+    missing = []
+    for name in FILTERS:
+        files = plan.models.list_files(*list_judges(study, [name]))
+        fetched = plan.models.fetched.intersection(files)
+        if not all((checkout / file).exists() for file in fetched):
+            missing.append(name)
+    return missing
 
 
 def _find_annotations(

@@ -3,7 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from waltz.core.errors import UserError, build_name_error
-from waltz.instruments import INSTRUMENTS, RANKER, SHORT_NAMES, TEXT_INPUTS
+from waltz.instruments import (
+    FILTER_MODELS,
+    INSTRUMENTS,
+    RANKER,
+    SHORT_NAMES,
+    TEXT_INPUTS,
+)
 from waltz.plan.study import Settings
 
 CAPTIONS = "captions"
@@ -16,6 +22,8 @@ CAPTION_INSTRUMENTS = tuple(
     if "coco-captions" in (entry.source_format, entry.other_format)
 )
 """Instruments that can be built from captions."""
+FILTERS = ("grammaticality", "contradiction")
+"""Filters whose models judge the candidates."""
 FEW_CAPTIONS = 300
 """Number of captions below which items are not balanced unless a distance is named."""
 DEFAULT_JS = 0.3
@@ -70,7 +78,7 @@ def build_caption_study(
             None builds without filters.
         annotations: Files with the answers of people by instrument.
     """
-    filters = ["grammaticality", "contradiction"] if judges else []
+    filters = list(FILTERS) if judges else []
     entry = {"source": CAPTIONS, "filters": filters, "size": size, "js": js}
     models: Settings = {}
     study: Settings = {
@@ -94,6 +102,21 @@ def build_caption_study(
         study["benchmark"]["annotations"] = dict(annotations)
     study["models"] = models
     return study
+
+
+def omit_filters(study: Settings, filters: Collection[str]) -> Settings:
+    """Return a study that `build_caption_study` built, without some filters of its instruments."""
+    instruments: Settings = {}
+    for name, entry in study["instruments"].items():
+        left = [part for part in entry["filters"] if part not in filters]
+        instruments[name] = {**entry, "filters": left}
+    return {**study, "instruments": instruments}
+
+
+def list_judges(study: Settings, filters: Collection[str]) -> list[str]:
+    """Return the models of a study that some filters load."""
+    keys = [key for name in filters for key in FILTER_MODELS[name]]
+    return [study["filters"][key] for key in keys]
 
 
 def leave_out(study: Settings, instruments: Collection[str]) -> Settings:
