@@ -1,4 +1,4 @@
-"""Extract waltz's tables of verbs, nouns, adjectives and adverbs from WordNet 3.0.
+"""Extract waltz's tables of verbs, nouns, adjectives, adverbs and kinds of nouns from WordNet.
 
     python -m tools.extract_wordnet DICT VERBS NOUNS OUT
 
@@ -34,6 +34,16 @@ POSITION_MARKER = re.compile(r"\((?:a|p|ip)\)$")
 """Pattern of the marker behind an adjective, with which WordNet restricts its position in a
 sentence.
 """
+KINDS = {
+    "people.txt": {"18"},
+    "animals.txt": {"05"},
+    # Artifacts, locations, natural objects and plants.
+    "things.txt": {"06", "15", "17", "20"},
+    # Attributes, cognition, feelings, motives, phenomena, processes, relations, states,
+    # substances and times.
+    "abstract.txt": {"07", "09", "12", "16", "19", "22", "24", "26", "27", "28"},
+}
+"""Numbers of WordNet's files (05 is noun.animal) for each table of nouns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +67,11 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Synset:
-    """The words of a synset, as WordNet spells them, and its pointers."""
+    """The words of a synset, as WordNet spells them, its pointers, and the number of the file in
+    which WordNet's authors wrote it ("05" for animals).
+    """
 
+    file: str
     words: list[str]
     pointers: list[Pointer]
 
@@ -70,7 +83,7 @@ def extract_tables(
 
     Args:
         dictionary: WordNet's folder with data.verb, data.noun (or its parts, data.noun1 and on),
-            data.adj, data.adv, index.adj, index.adv.
+            data.adj, data.adv, index.noun, index.adj, index.adv.
         nouns: Synsets in the spelling of imSitu; synsets that WordNet does not know are skipped.
     """
     adjectives = _read_lemmas(dictionary / "index.adj")
@@ -85,6 +98,7 @@ def extract_tables(
         "adjectives.txt": adjectives,
         "adverbs.txt": adverbs,
         "modifiers.tsv": modifiers,
+        **_list_kinds(dictionary),
     }
     return {name: "\n".join(lines) + "\n" for name, lines in tables.items()}
 
@@ -159,9 +173,7 @@ def _list_hypernyms(dictionary: Path, nouns: Sequence[str]) -> list[str]:
     directly above.
     """
     hypernyms: dict[str, list[str]] = {}
-    # Without any file, reading data.noun raises the error that names it.
-    parts = sorted(dictionary.glob("data.noun*")) or [dictionary / "data.noun"]
-    for name, synset in chain.from_iterable(map(_read_synsets, parts)):
+    for name, synset in _read_nouns(dictionary):
         above = filter(_is_hypernym, synset.pointers)
         hypernyms[f"n{name}"] = [f"n{pointer.target}" for pointer in above]
 
@@ -173,6 +185,31 @@ def _list_hypernyms(dictionary: Path, nouns: Sequence[str]) -> list[str]:
         parents = chain.from_iterable(hypernyms[noun] for noun in level)
         level = set(parents) - reached
     return [f"{noun}\t{' '.join(hypernyms[noun])}" for noun in sorted(reached)]
+
+
+def _list_kinds(dictionary: Path) -> dict[str, list[str]]:
+    """Return the lines of the tables `KINDS`: the single words without a capital that name, in
+    their most frequent sense, a thing of this kind.
+    """
+    synsets = dict(_read_nouns(dictionary))
+    tables: dict[str, list[str]] = {table: [] for table in KINDS}
+    for line in sorted(_read_entries(dictionary / "index.noun")):
+        # lemma pos synset_cnt p_cnt [symbol...] sense_cnt tagsense_cnt synset_offset...
+        fields = line.split()
+        word, first_sense = fields[0], synsets[fields[-int(fields[2])]]
+        # The index is in lower case, the synset has the capitals of names.
+        if SINGLE_WORD.fullmatch(word) is None or word not in first_sense.words:
+            continue
+        for table, files in KINDS.items():
+            if first_sense.file in files:
+                tables[table].append(word)
+    return tables
+
+
+def _read_nouns(dictionary: Path) -> Iterator[tuple[str, Synset]]:
+    # Without any file, reading data.noun raises the error that names it.
+    parts = sorted(dictionary.glob("data.noun*")) or [dictionary / "data.noun"]
+    return chain.from_iterable(map(_read_synsets, parts))
 
 
 def _is_hypernym(pointer: Pointer) -> bool:
@@ -225,7 +262,7 @@ def _read_synsets(path: Path) -> Iterator[tuple[str, Synset]]:
                     symbol, target, part_of_speech, int(ends[:2], 16), int(ends[2:], 16)
                 )
             )
-        yield fields[0], Synset(words, pointers)
+        yield fields[0], Synset(fields[1], words, pointers)
 
 
 def _read_lemmas(path: Path) -> list[str]:

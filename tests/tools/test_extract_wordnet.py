@@ -35,9 +35,13 @@ def dictionary(tmp_path: Path) -> Path:
         "data.noun1": HEAD + "00000001 03 n 01 thing 0 000 | what there is",
         "data.noun2": (
             "00000002 05 n 02 dog 0 hound 0 002 @ 00000001 n 0000 ! 00000003 n 0101 | barks\n"
-            "00000003 05 n 01 Rex 0 001 @i 00000002 n 0000 | a dog\n"
-            "00000004 05 n 01 tree 0 001 @ 00000001 n 0000 | grows\n"
+            "00000003 18 n 01 Rex 0 001 @i 00000002 n 0000 | a dog\n"
+            "00000004 20 n 01 tree 0 001 @ 00000001 n 0000 | grows\n"
         ),
+        "index.noun": HEAD
+        + "dog n 2 1 @ 2 1 00000002 00000001  \nrex n 1 1 @ 1 0 00000003  \n"
+        + "hot_dog n 1 0 1 0 00000002  \ntree n 1 1 @ 1 0 00000004  \n"
+        + "thing n 2 0 2 1 00000001 00000002  \n",
         "index.adj": HEAD
         + "red a 1 0 1 0 00000001  \nfar_off a 1 0 1 0 00000002  \nroman a 1 0 1 0 00000001  \n",
         "index.adv": HEAD
@@ -86,6 +90,10 @@ def test_extraction_of_a_dictionary_worked_by_hand(
     assert not is_kind_of("n00000004", "n00000001", hypernyms)
     assert read_words("adjectives", out) == {"red", "roman"}
     assert read_words("adverbs", out) == {"well-nigh"}
+    assert read_words("things", out) == {"tree"}
+    # "Rex" is a name, and the second sense of "thing" does not count.
+    assert "rex" not in read_words("people", out)
+    assert read_words("animals", out) == {"dog"}
     # The numbers of senses that differ from one for each single word.
     assert (out / "modifiers.tsv").read_text() == (
         "a\tRoman\t1\na\tfar_off\t1\na\tred\t2\na\tred(x)\t1\na\troman\t0\n"

@@ -31,7 +31,11 @@ from waltz.foils.english.noun_phrases import (
 )
 from waltz.foils.english.nouns import Number, pluralize, singularize
 from waltz.foils.english.parsing import parse_rows
-from waltz.foils.english.quantifiable import explain_refusal, find_text_fault
+from waltz.foils.english.quantifiable import (
+    explain_refusal,
+    find_text_fault,
+    is_in_wordnet,
+)
 from waltz.foils.english.sentences import capitalize
 from waltz.sources.records import CaptionRecord
 
@@ -83,6 +87,9 @@ def build_plurality_foils(
     # Every pronoun refers to one noun phrase, and changes only with this phrase.
     antecedents = find_antecedents(doc, [phrase.head for phrase in phrases])
     words = [token.text_with_ws for token in doc]
+    # The parser takes some nouns for names because of the capital of a caption ("Dog").
+    if rejects_doubtful and is_in_wordnet(doc[:1].text.lower()):
+        words[0] = words[0].lower()
     for phrase in phrases:
         # A noun such as "sheep" can have either number, and gives candidates for both.
         for number in list_numbers(phrase.head):

@@ -7,7 +7,6 @@ The functions correct known mistakes of the parser on captions.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 
 from lemminflect import getAllLemmas, getInflection, getLemma
@@ -553,11 +552,15 @@ def find_antecedents(doc: Doc, nouns: Sequence[Token]) -> dict[Token, Token]:
     """
     antecedents = {}
     for pronoun in PRONOUN.select(doc):
-        possible_nouns = filter(partial(_can_refer, pronoun), nouns)
-        noun = next(possible_nouns, None)
-        if noun is not None:
-            antecedents[pronoun] = noun
+        possible_nouns = list_antecedents(pronoun, nouns)
+        if possible_nouns:
+            antecedents[pronoun] = possible_nouns[0]
     return antecedents
+
+
+def list_antecedents(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
+    """Return the nouns to which a pronoun may refer."""
+    return [noun for noun in nouns if _can_refer(pronoun, noun)]
 
 
 def find_anaphors(

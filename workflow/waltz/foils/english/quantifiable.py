@@ -18,7 +18,10 @@ from waltz.foils.english.coco_nouns import read_categories
 from waltz.foils.english.noun_phrases import (
     HYPHENS,
     PEOPLE,
+    PRONOUN,
     NounPhrase,
+    find_noun_phrases,
+    list_antecedents,
     list_numbers,
 )
 from waltz.foils.english.nouns import (
@@ -29,6 +32,8 @@ from waltz.foils.english.nouns import (
     pluralize,
     singularize,
 )
+from waltz.foils.english.patterns import TokenPattern, matches_one_of
+from waltz.foils.english.wordnet import read_words
 
 TORN_WORD = "a hyphen joins the noun phrase to another word"
 OTHER_QUANTITY = "the noun phrase has another quantity"
@@ -48,6 +53,11 @@ AMONG_SEVERAL = "the preposition needs several things"
 QUESTION = "the text is a question"
 SHARED_OUT = "several things may each have one of these"
 JOINT = "what the caption says needs several things"
+FIXED_EXPRESSION = "the noun is part of a fixed expression"
+SHARED_ARTICLE = "two nouns or adjectives share one determiner"
+UNCLEAR_PRONOUN = "a pronoun may refer to this noun or to another one"
+PREDICATE = "the noun says what another thing is"
+COUNTED_AGAIN = "a later word counts the things again"
 
 NEGATORS = {
     "n't", "absence", "absent", "avoid", "avoiding", "barely", "cannot", "devoid", "except", "excluding", "fail",
@@ -58,7 +68,8 @@ NEGATORS = {
 """Words after which things may not be there."""
 DEGREES = {
     "about", "almost", "approximately", "around", "at", "enough", "exactly", "fewer", "just", "least", "less",
-    "mere", "more", "most", "much", "nearly", "only", "or", "over", "per", "roughly", "some", "under", "up",
+    "mere", "more", "most", "much", "nearly", "only", "or", "over", "per", "roughly", "some", "than", "under",
+    "up",
 }  # fmt: skip
 """Words that modify a quantity ("at least two", "only one", "one or two")."""
 LARGE_QUANTITIES = {
@@ -76,8 +87,8 @@ QUANTITIES = {
     "sole", "third", "whole",
 }  # fmt: skip
 MEASURES = {
-    "amount", "array", "bit", "couple", "kind", "lot", "lots", "majority", "number", "part", "plenty", "range",
-    "rest", "series", "sort", "type", "types", "variety",
+    "amount", "array", "bit", "couple", "kind", "lot", "majority", "maximum", "minimum", "number", "part", "plenty",
+    "range", "rest", "series", "sort", "total", "type", "variety",
 }  # fmt: skip
 """Nouns that state how much or what kind of what follows "of"; a quantifier of their own fits badly."""
 GROUPS = {
@@ -109,17 +120,25 @@ UNCOUNTABLE = {
     "soap", "soil", "soup", "space", "steam", "steel", "sugar", "sun", "sunlight", "sunshine", "tea", "tennis",
     "timber", "toast", "traffic", "trash", "underwear", "vegetation", "water", "weather", "wheat", "wildlife",
     "wine", "wood", "wool", "work", "world", "youth",
+    # Substances and colours that are used like things without an article ("in orange").
+    "asphalt", "attire", "beef", "camouflage", "canvas", "cardboard", "concrete", "cotton", "denim", "lace", "leather",
+    "marble", "orange", "plaid", "rope", "rubber", "silk", "transit", "transportation",
     # Parts of which a body has one.
     "beard", "belly", "body", "chest", "chin", "face", "forehead", "head", "mouth", "mustache", "neck", "nose",
     "stomach", "tongue", "torso", "waist",
+    # What remains or is summed up.
+    "maximum", "minimum", "rest", "total",
     # Times, places and parts of a scene, of which there is one.
     "daytime", "nighttime",
     "afternoon", "background", "center", "centre", "countryside", "dark", "darkness", "dusk", "dawn", "distance",
-    "east", "edge", "end", "evening", "foreground", "front", "future", "inside", "left", "middle", "morning", "night",
-    "noon", "north", "outside", "past", "right", "seaside", "south", "summer", "sunrise", "sunset", "surface",
+    "east", "end", "evening", "foreground", "front", "future", "inside", "left", "middle", "morning", "night",
+    "noon", "north", "outside", "past", "right", "seaside", "south", "summer", "sunrise", "sunset",
     "time", "top", "west", "winter", "autumn", "spring", "back", "bottom", "side", "way", "rear",
 }  # fmt: skip
 """Nouns that are not counted in captions, beside those that inflect leaves unchanged."""
+COLOURS = {
+    "black", "blue", "brown", "gray", "green", "grey", "pink", "purple", "red", "white", "yellow",
+}  # fmt: skip
 SINGULAR_STARTS = {"a", "an", "another", "one"}
 """Determiners that only a countable noun in the singular can have."""
 DEFINITES = {
@@ -138,6 +157,40 @@ DEFINITES = {
 }
 SINGULAR_DETERMINERS = {*SINGULAR_STARTS, "this", "that", "each", "every"}
 PLURAL_DETERMINERS = {*PLURAL_QUANTITIES, *NUMBER_WORDS[2:], *TENS}
+OPPOSITES = {
+    "back", "bottom", "first", "front", "inner", "left", "lower", "outer", "right", "second", "top", "upper",
+}  # fmt: skip
+"""Adjectives of which one thing has only one ("the left and right picture")."""
+PLURAL_MODIFIERS = {"arts", "sales", "sports"}
+"""Plurals that modify another noun ("a sports car")."""
+FIXED_BEFORE_OF = {
+    "absence", "act", "aftermath", "area", "company", "course", "direction", "midst", "name", "presence", "process",
+    "spirit",
+}  # fmt: skip
+"""Nouns of prepositions such as "in the midst of", beside abstract nouns."""
+FIXED_WITH_THE = {"scene", "move", "run", "job", "phone", "loose", "go", "air"}
+"""Nouns behind "on the" or "in the" that name no single thing, beside times."""
+PICTURES = {"image", "photo", "photograph", "picture", "portrait", "shot", "view"}
+COUNTED = {*PICTURES, "level", "pattern", "reflection", "stage"}
+"""Nouns that captions count although WordNet has them as abstract."""
+CLAUSE_WORDS = (
+    TokenPattern(tags={"NNS"}, excluded_words=PLURAL_MODIFIERS),
+    TokenPattern(tags={"DT", "IN", "PRP$", "TO", "VB", "VBP", "VBZ"}),
+)
+"""Words before a noun that show that the parser took a clause for a noun phrase."""
+DISTRIBUTOR = TokenPattern(
+    words={"each", "every"},
+    head=TokenPattern(relations={"nsubj", "nsubjpass"}, excluded_words=PICTURES),
+)
+"""Word before a subject; each image of a pair is one image."""
+COUNTED_LATER = TokenPattern(
+    words={"one", "another", "others", "neither", "either", "half"},
+    relations={"appos", "attr", "conj", "dobj", "npadvmod", "nsubj", "nsubjpass", "pobj", "ROOT"},
+    before=TokenPattern(words={",", "and", "with"}),
+)  # fmt: skip
+"""Word that picks some of several things."""
+OWN_DETERMINER = TokenPattern(relations={"det", "poss"})
+NAME_TAG = TokenPattern(tags={"NNP"})
 AMONG = {"amid", "among", "amongst", "between"}
 QUOTATION_MARKS = {'"', "“", "”", "«", "»", "``", "''", "‘"}
 NOUNS_IN_ING = {
@@ -189,6 +242,11 @@ def _list_reasons(phrase: NounPhrase) -> Iterator[str | None]:
         (_is_among_several, AMONG_SEVERAL),
         (_is_shared_out, SHARED_OUT),
         (_is_joint, JOINT),
+        (_is_fixed, FIXED_EXPRESSION),
+        (_shares_article, SHARED_ARTICLE),
+        (_is_predicate, PREDICATE),
+        (_is_counted_again, COUNTED_AGAIN),
+        (_has_unclear_pronoun, UNCLEAR_PRONOUN),
     )
     for refuses, reason in checks:
         yield reason if refuses(phrase) else None
@@ -230,17 +288,17 @@ def _begins_earlier(phrase: NounPhrase) -> bool:
 
 
 def _has_doubtful_verb(phrase: NounPhrase) -> bool:
-    """Return True for a sentence with a verb in -s that the parser takes for a noun ("a boy in a
-    kayak paddles").
+    """Return True for a phrase that holds a verb or another plural, and before a verb in -s that
+    the parser takes for a noun ("boys ride ponies", "a boy in a kayak paddles").
     """
+    if any(matches_one_of(token, CLAUSE_WORDS) for token in phrase.words[:-1]):
+        return True
     own_words = {phrase.head.i}
     if phrase.verb is not None:
         own_words.add(phrase.verb.i)
     sentence = phrase.head.sent
-    return (
-        not _find_doubtful_verbs(phrase.head.doc, sentence.start, sentence.end)
-        <= own_words
-    )
+    verbs = _find_doubtful_verbs(phrase.head.doc, sentence.start, sentence.end)
+    return any(verb >= phrase.start for verb in verbs - own_words)
 
 
 @lru_cache(maxsize=8)
@@ -268,10 +326,11 @@ def _find_doubtful_verbs(doc: Doc, start: int, end: int) -> frozenset[int]:
 
 
 def _is_negated(phrase: NounPhrase) -> bool:
-    """Return True behind a word of negation, and where the sentence denies something."""
+    """Return True behind a word of negation, and where the clause of the phrase denies something."""
     for token in phrase.head.sent:
         is_before = token.i < phrase.head.i and token.lower_ in NEGATORS
-        if is_before or token.dep_ == "neg":
+        is_own = token.dep_ == "neg" and token.head == phrase.head.head
+        if is_before or is_own:
             return True
     return False
 
@@ -299,7 +358,9 @@ def _is_in_name(phrase: NounPhrase) -> bool:
         token.is_title and token.i > phrase.start for token in phrase.determiners
     )
     is_name = head.is_title and head.tag_ in {"NNP", "NNPS"}
-    return has_title or (is_name and not (phrase.start == 0 and phrase.determiners))
+    # At the start of a text a capital says nothing.
+    is_noun = phrase.start == 0 and (phrase.determiners or is_in_wordnet(head.lower_))
+    return has_title or (is_name and not is_noun)
 
 
 def _has_unit(phrase: NounPhrase) -> bool:
@@ -320,7 +381,8 @@ def _keeps_quantity(phrase: NounPhrase) -> bool:
     # "at least two": words before the phrase, or determiners that the quantifier does not replace.
     has_number = any(token.like_num for token in phrase.determiners)
     before = [token.lower_ for token in _get_before(phrase, 2)]
-    if has_number and any(word in DEGREES or word in QUANTITIES for word in before):
+    is_limit = before == ["up", "to"] or {*before[-1:]} & (DEGREES | QUANTITIES)
+    if has_number and is_limit:
         return True
     kept = {
         "half",
@@ -345,7 +407,8 @@ def _is_part_of_quantity(phrase: NounPhrase) -> bool:
     after = [token.lower_ for token in _get_after(phrase)]
     if any(token.lower_ == "of" for token in phrase.determiners):
         return True
-    if head in LARGE_QUANTITIES or (head in MEASURES and after == ["of"]):
+    is_measure = head in MEASURES or singularize(head) in MEASURES
+    if head in LARGE_QUANTITIES or (is_measure and after == ["of"]):
         return True
     before = [token.lower_ for token in _get_before(phrase, 2)]
     if before[-1:] != ["of"]:
@@ -375,12 +438,20 @@ def _may_be_verb(phrase: NounPhrase) -> bool:
     """Return True for a verb in -ing or an infinitive that is taken for a noun."""
     word = phrase.head.lower_
     before = _get_before(phrase)
-    is_infinitive = any(token.tag_ == "TO" and token.dep_ == "aux" for token in before)
-    if is_infinitive and not phrase.determiners:
+    lemmas = getAllLemmas(word)
+    follows_to = any(token.tag_ == "TO" for token in before)
+    if follows_to and not phrase.determiners and "VERB" in lemmas:
+        return True
+    is_noun = "NOUN" in lemmas and word not in read_words("adverbs")
+    if lemmas and not is_noun and not is_in_wordnet(word):  # "thus"
+        return True
+    # "a woman exit"
+    follows_being = len(phrase.words) > 1 and _is_being(phrase.words[-2])
+    if follows_being and not phrase.determiners and "VERB" in lemmas:
         return True
     # "a bull standing in a field": the determiner is of another noun.
     is_participle = word.endswith("ing") and word not in NOUNS_IN_ING
-    return is_participle and "VERB" in getAllLemmas(word)
+    return is_participle and "VERB" in lemmas
 
 
 def _may_modify_noun(phrase: NounPhrase) -> bool:
@@ -399,20 +470,44 @@ def _is_uncounted(phrase: NounPhrase) -> bool:
     determiners = {token.lower_ for token in phrase.determiners}
     if list_numbers(phrase.head) == ("pl",):
         return word in UNCOUNTABLE
-    if determiners & SINGULAR_STARTS:
-        return word in UNCOUNTABLE and word not in {
-            "light",
-            "fire",
-            "glass",
-            "paper",
-        }
+    if word in COLOURS:
+        return True
+    if determiners & SINGULAR_STARTS:  # "a background", "a coffee"
+        return False
     if word in UNCOUNTABLE or singularize(word) in UNCOUNTABLE:
         return True
-    # A noun without determiner is counted only if it is known to be countable, or where a caption
-    # begins ("Man on a bench").
-    is_known = word in read_categories() or word in PEOPLE
-    is_counted = determiners & DEFINITES or phrase.start == 0 or is_known
-    return not (is_counted or _is_in_list(phrase))
+    if determiners & DEFINITES:
+        return _is_abstract(word)
+    return not (_is_known_thing(phrase) or _is_in_list(phrase))
+
+
+def _is_known_thing(phrase: NounPhrase) -> bool:
+    """Return True for a noun without determiner that is counted all the same: a person or a
+    category of COCO, and at the start or behind a modifier other things ("in red skirt", but not
+    "by bus").
+    """
+    word = phrase.head.lower_
+    if word in read_categories() or _is_person(word):
+        return True
+    if phrase.start == 0:
+        return not _is_abstract(word)
+    modifiers = phrase.words[:-1]
+    has_name = NAME_TAG.matches_any(modifiers)  # "Eiffel tower"
+    return bool(modifiers) and not has_name and word in read_words("things")
+
+
+def _is_person(word: str) -> bool:
+    return word in PEOPLE or word in read_words("people")
+
+
+def _is_abstract(word: str) -> bool:
+    return word in read_words("abstract") and word not in COUNTED
+
+
+def is_in_wordnet(word: str) -> bool:
+    """Return True for a noun of WordNet that names no place or person by a capital."""
+    kinds = ("people", "animals", "things", "abstract")
+    return any(word in read_words(kind) for kind in kinds)
 
 
 def _is_in_list(phrase: NounPhrase) -> bool:
@@ -444,6 +539,8 @@ def _is_shared_out(phrase: NounPhrase) -> bool:
     """
     head = phrase.head
     owner = None
+    if DISTRIBUTOR.matches_any(head.doc[head.sent.start : phrase.start]):
+        return True
     if "pl" not in list_numbers(head):
         return False
     if head.dep_ in {"dobj", "conj"} and head.head.lemma_ in POSSESSIVE_VERBS:
@@ -481,3 +578,84 @@ def _is_joint(phrase: NounPhrase) -> bool:
         for first, middle, last in repeats
     )
     return has_repeat or any(joint.issubset(words) for joint in JOINT_WORDS)
+
+
+def _is_fixed(phrase: NounPhrase) -> bool:
+    """Return True for the noun of a preposition ("in the shape of"), and for a time or scene that
+    is not described ("during the day").
+    """
+    before, after = _get_before(phrase), _get_after(phrase)
+    if not before or before[-1].pos_ != "ADP" or len(phrase.words) > 1:
+        return False
+    word = phrase.head.lower_
+    is_abstract = _is_abstract(word)
+    if after and after[0].lower_ == "of":
+        return is_abstract or word in FIXED_BEFORE_OF
+    determiners = [token.lower_ for token in phrase.determiners]
+    return determiners == ["the"] and (is_abstract or word in FIXED_WITH_THE)
+
+
+def _shares_article(phrase: NounPhrase) -> bool:
+    """Return True for adjectives or nouns with one determiner for two things ("the left and right
+    picture", "a lady and man").
+    """
+    inner = {token.lower_ for token in phrase.words[:-1]}
+    if len(inner & OPPOSITES) > 1 and inner & {"and", "or", "/", "&"}:
+        return True
+    if list_numbers(phrase.head) != ("sg",) or not phrase.determiners:
+        return False
+    after = _get_after(phrase, 2)
+    if len(after) < 2 or after[0].lower_ not in {"and", "or", "&", "/"}:
+        return False
+    # The conjunct begins directly behind the conjunction, with no determiner.
+    partner = after[1].head if after[1].dep_ in {"amod", "compound"} else after[1]
+    is_conjunct = partner.dep_ == "conj" and partner.head == phrase.head
+    is_single = is_conjunct and partner.tag_ == "NN"
+    return is_single and not OWN_DETERMINER.matches_any(partner.lefts)
+
+
+def _is_predicate(phrase: NounPhrase) -> bool:
+    """Return True for a noun behind "is" ("this is a kitchen"), but not behind "there is"."""
+    relations = {child.dep_ for child in phrase.head.head.children}
+    has_subject = "nsubj" in relations and "expl" not in relations
+    return phrase.head.dep_ == "attr" and has_subject
+
+
+def _is_counted_again(phrase: NounPhrase) -> bool:
+    """Return True for several things of which a later word picks some ("two dogs, one all wet")."""
+    head = phrase.head
+    is_several = "pl" in list_numbers(head)
+    return is_several and COUNTED_LATER.matches_any(head.doc[head.i + 1 :])
+
+
+def _has_unclear_pronoun(phrase: NounPhrase) -> bool:
+    """Return True where a pronoun may refer to this noun and to others ("a man throws a ball after
+    another man kicks his foot").
+    """
+    return phrase.head in _find_rivals(phrase.head.doc)
+
+
+@lru_cache(maxsize=8)
+def _find_rivals(doc: Doc) -> frozenset[Token]:
+    """Return the nouns to which a pronoun may refer that may refer to others, too.
+
+    A pronoun means people or animals rather than things, and a thing rather than its picture.
+    Among things, the first one is trusted.
+    """
+    nouns = [phrase.head for phrase in find_noun_phrases(doc)]
+    rivals: set[Token] = set()
+    for pronoun in PRONOUN.select(doc):
+        possible = list_antecedents(pronoun, nouns)
+        chosen = possible[:1]
+        beings = list(filter(_is_being, possible))
+        things = [noun for noun in possible if noun.lower_ not in PICTURES]
+        meant = beings or things[:1] or chosen
+        if meant != chosen:
+            rivals.update(meant, chosen)
+    return frozenset(rivals)
+
+
+def _is_being(noun: Token) -> bool:
+    """Return True for people or animals."""
+    word = singularize(noun.lower_)
+    return _is_person(word) or word in read_words("animals")

@@ -1,4 +1,4 @@
-"""Relations of WordNet 3.0 among the verbs and nouns of SWiG, and its adjectives and adverbs.
+"""Relations of WordNet 3.0 among the verbs and nouns of SWiG, and its adjectives, adverbs and nouns by kind.
 
 `python -m tools.extract_wordnet` writes the tables that are read here.
 """
@@ -69,9 +69,12 @@ def read_swig_verbs(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, SwigVer
 
 @cache
 def read_words(
-    kind: Literal["adjectives", "adverbs"], folder: str | Path = WORDNET_FOLDER
+    kind: Literal["adjectives", "adverbs", "people", "animals", "things", "abstract"],
+    folder: str | Path = WORDNET_FOLDER,
 ) -> frozenset[str]:
-    """Return all adjectives, or all adverbs, that are single words, in lower case."""
+    """Return all adjectives, all adverbs, or all nouns that name people, animals, things or
+    something abstract in their most frequent sense; they are single words in lower case.
+    """
     return frozenset(read_lines(Path(folder) / f"{kind}.txt"))
 
 
