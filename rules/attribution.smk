@@ -81,7 +81,6 @@ rule attribute_answers:
         ),
         images=images("{group}", PAIRS),
         weights=weights("{vl_decoder}"),
-        prompts=prompts("{vl_decoder}"),
     output:
         rows="<results>/attribution/{vl_decoder}/shards/{group}.{shard}.parquet",
         run="<results>/attribution/{vl_decoder}/shards/{group}.{shard}.run.json",
@@ -95,6 +94,7 @@ rule attribute_answers:
         **loads("{vl_decoder}"),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
+        prompts=prompts("{vl_decoder}"),
         user_images=USER_IMAGES,
         model=model("{vl_decoder}"),
         datasets=datasets("{group}", PAIRS),

@@ -65,7 +65,6 @@ rule vote:
     input:
         balanced="<results>/benchmark/balanced/{instrument}.parquet",
         annotations=ask(BUILD.get_annotations, "{instrument}"),
-        world=expand("<package>/scenes/{table}.yaml", table=ORACLE_WORLD),
     output:
         pairs="<results>/benchmark/{instrument}.parquet",
         annotations="<results>/benchmark/annotations/{instrument}.parquet",
@@ -76,6 +75,7 @@ rule vote:
     conda:
         "../envs/environment.yaml"
     params:
+        world=tables(ORACLE_WORLD),
         valid_votes=STUDY.benchmark.valid_votes,
         scenes=SCENES if STUDY.benchmark.oracle else None,
         code=code("vote.py"),
@@ -120,7 +120,6 @@ rule oracle:
             "<results>/benchmark/balanced/{instrument}.parquet",
             instrument=STUDY.instruments,
         ),
-        world=expand("<package>/scenes/{table}.yaml", table=WORLD),
     output:
         shares="<results>/benchmark/oracle.parquet",
     log:
@@ -128,6 +127,7 @@ rule oracle:
     conda:
         "../envs/environment.yaml"
     params:
+        world=tables(WORLD),
         resampling=settings("resampling"),
         instruments=list(STUDY.instruments),
         scenes=SCENES,
@@ -144,8 +144,6 @@ rule cv_probes:
         **BUILD.plain_captions,
         contextual="<results>/foils/cv-probes.parquet",
         weights=weights(*BUILD.probe_judges.values()),
-        tables=expand("<package>/{table}", table=SWIG_TABLES),
-        world=expand("<package>/scenes/{table}.yaml", table=ORACLE_WORLD),
     output:
         probes="<results>/benchmark/cv-probes.parquet",
         captions="<results>/benchmark/cv-probes/captions.parquet",
@@ -160,6 +158,8 @@ rule cv_probes:
         **loads(*BUILD.probe_judges.values()),
         runtime=per_attempt(SCORING_MINUTES),
     params:
+        world=tables(ORACLE_WORLD),
+        tables=tables(SWIG_TABLES),
         models=MODELS.get_settings_by_key(BUILD.probe_judges),
         scenes=SCENES if STUDY.benchmark.oracle else None,
         code=code("cv_probes.py"),
@@ -171,7 +171,6 @@ rule cv_oracle:
     """Truth of each condition of CV-Probes by the scenes' oracle."""
     input:
         probes="<results>/benchmark/cv-probes.parquet",
-        world=expand("<package>/scenes/{table}.yaml", table=WORLD),
     output:
         shares="<results>/benchmark/cv-probes/oracle.parquet",
     log:
@@ -179,6 +178,7 @@ rule cv_oracle:
     conda:
         "../envs/environment.yaml"
     params:
+        world=tables(WORLD),
         resampling=settings("resampling"),
         scenes=SCENES,
         code=code("cv_oracle.py"),

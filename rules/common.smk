@@ -14,7 +14,8 @@ About a group of data sets, by their forms, or as the prompts of a decoder (`pro
     datasets("{group}", PAIRS)          form and entry of each, for params
 About models:
     weights("{encoder}")                weights, tokenizer, detector, stored regions and answers, here or fetched
-    prompts("{decoder}")                prompt files
+    prompts("{decoder}")                digest of prompt files
+    tables("scenes/kinds.yaml")         digest of files of the package
     model("{encoder}"), models(...)     the part of their entries that numbers depend on, for params
     loads("{encoder}")                  GPUs and memory of jobs that load them
     threads_for("{encoder}")            threads of jobs that load them
@@ -39,7 +40,7 @@ from waltz import __version__, snakemake_compat
 from waltz.cli.run import explain, targets
 from waltz.cli.run.summary import print_run_summary
 from waltz.core import job_server, run_lock
-from waltz.core.digest import digest
+from waltz.core.digest import digest, digest_files
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.core.files.resources import find_in_checkout, locate_in_package
@@ -248,8 +249,15 @@ def weights(*names):
 
 
 def prompts(*names):
-    """Return the prompt files of decoders."""
-    return lambda wildcards: MODELS.list_prompt_files(*list_names(names, wildcards))
+    """Return the digest of the prompt files of decoders."""
+    return lambda wildcards: digest_files(
+        MODELS.list_prompt_files(*list_names(names, wildcards))
+    )
+
+
+def tables(*names):
+    """Return the digest of files of the package that a job reads; their comments count nothing."""
+    return lambda wildcards: digest_files(list_names(names, wildcards))
 
 
 def model(name):

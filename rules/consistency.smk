@@ -28,7 +28,6 @@ rule self_consistency_tests:
     input:
         rows=rows("{group}", "{decoder}"),
         images=images("{group}", prompted="{decoder}"),
-        prompts=prompts("{decoder}", *PLAN.helpers),
         weights=weights(TESTING_MODELS),
         words=expand(
             "<package>/resources/wordnet/{words}",
@@ -47,6 +46,7 @@ rule self_consistency_tests:
         **loads(TESTING_MODELS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
+        prompts=prompts("{decoder}", *PLAN.helpers),
         user_images=USER_IMAGES,
         model=model("{decoder}"),
         helper=ask(PLAN.get_helper_settings, "{decoder}"),
@@ -67,7 +67,6 @@ rule cc_shap_shard:
         rows=rows("{group}", "{decoder}"),
         images=images("{group}", prompted="{decoder}"),
         weights=weights("{decoder}"),
-        prompts=prompts("{decoder}"),
     output:
         rows="<results>/consistency/{decoder}/cc-shap/shards/{group}.{shard}.parquet",
         contributions="<results>/consistency/{decoder}/contributions/shards/{group}.{shard}.parquet",
@@ -82,6 +81,7 @@ rule cc_shap_shard:
         **loads("{decoder}"),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
+        prompts=prompts("{decoder}"),
         user_images=USER_IMAGES,
         model=model("{decoder}"),
         datasets=datasets("{group}", prompted="{decoder}"),
@@ -102,7 +102,6 @@ use rule cc_shap_shard as cc_shap_edits with:
         unedited="<results>/consistency/{decoder}/cc-shap/shards/{group}.{shard}.parquet",
         images=images_of(EDITED_DATASETS, prompted="{decoder}"),
         weights=weights("{decoder}"),
-        prompts=prompts("{decoder}"),
     output:
         rows="<results>/consistency/{decoder}/edited/shards/{group}.{shard}.parquet",
         contributions="<results>/consistency/{decoder}/edited-contributions/shards/{group}.{shard}.parquet",
@@ -111,6 +110,7 @@ use rule cc_shap_shard as cc_shap_edits with:
         "<logs>/cc_shap_edits/{decoder}/{group}.{shard}.log",
     priority: ON_GPUS
     params:
+        prompts=prompts("{decoder}"),
         user_images=USER_IMAGES,
         model=model("{decoder}"),
         datasets=ask(PLAN.get_settings, EDITED_DATASETS),

@@ -131,7 +131,6 @@ rule decode_tasks:
             source=sources_of(select("{group}", CHOICE)),
         ),
         weights=weights("{language_model}"),
-        prompts=prompts("{language_model}"),
     output:
         scores="<results>/evaluation/{language_model}/shards/{group}.tasks.{shard}.parquet",
         run="<results>/evaluation/{language_model}/shards/{group}.tasks.{shard}.run.json",
@@ -145,6 +144,7 @@ rule decode_tasks:
         **loads("{language_model}"),
         runtime=per_attempt(SCORING_MINUTES),
     params:
+        prompts=prompts("{language_model}"),
         model=model("{language_model}"),
         datasets=datasets("{group}", prompted="{language_model}"),
         settings=settings("decode"),
@@ -162,7 +162,6 @@ use rule decode_tasks as decode with:
         rows=rows("{group}", "{vl_decoder}"),
         images=images("{group}", prompted="{vl_decoder}"),
         weights=weights("{vl_decoder}"),
-        prompts=prompts("{vl_decoder}"),
     output:
         scores="<results>/evaluation/{vl_decoder}/shards/{group}.{shard}.parquet",
         run="<results>/evaluation/{vl_decoder}/shards/{group}.{shard}.run.json",
@@ -172,6 +171,7 @@ use rule decode_tasks as decode with:
         **loads("{vl_decoder}"),
         runtime=per_attempt(SCORING_MINUTES),
     params:
+        prompts=prompts("{vl_decoder}"),
         user_images=USER_IMAGES,
         model=model("{vl_decoder}"),
         datasets=datasets("{group}", prompted="{vl_decoder}"),

@@ -13,8 +13,6 @@ rule export_benchmark:
         rows=expand("<results>/sources/{source}.parquet", source=EXPORT.originals),
         raw=EXPORT.raw_files,
         images=EXPORT.images,
-        tables=expand("<package>/export/{table}.yaml", table=["licenses", "faults"]),
-        prompts="<package>/resources/prompts/equations.yaml",
     output:
         dataset=directory("<results>/export/dataset"),
         valse=directory("<results>/export/valse"),
@@ -24,6 +22,8 @@ rule export_benchmark:
     conda:
         "../envs/environment.yaml"
     params:
+        tables=tables("export/licenses.yaml", "export/faults.yaml"),
+        prompts=tables("resources/prompts/equations.yaml"),
         settings=dict(
             study=STUDY.study,
             seed=STUDY.seed,

@@ -11,7 +11,6 @@ rule candidates:
     input:
         rows=ask(BUILD.get_rows, "{instrument}"),
         weights=weights(PROPOSING_MODELS),
-        tables=expand("<package>/{table}", table=ask(BUILD.list_tables, "{instrument}")),
     output:
         candidates="<results>/foils/{instrument}.parquet",
         run="<results>/foils/{instrument}.run.json",
@@ -25,6 +24,7 @@ rule candidates:
         **loads(PROPOSING_MODELS),
         runtime=per_attempt(SCORING_MINUTES),
     params:
+        tables=tables(ask(BUILD.list_tables, "{instrument}")),
         settings=entry(STUDY.instruments, "{instrument}", "splits", "most_tokens"),
         model=models(PROPOSING_MODELS),
         proposals=ask(BUILD.get_proposal_settings, "{instrument}"),
@@ -38,7 +38,6 @@ rule contextual_captions:
     input:
         rows=expand("<results>/sources/{source}.parquet", source=BUILD.probe_sources),
         weights=weights(*BUILD.repairing_models),
-        tables=expand("<package>/{table}", table=SWIG_TABLES),
     output:
         captions="<results>/foils/cv-probes.parquet",
         run="<results>/foils/cv-probes.run.json",
@@ -52,6 +51,7 @@ rule contextual_captions:
         **loads(*BUILD.repairing_models),
         runtime=per_attempt(SCORING_MINUTES),
     params:
+        tables=tables(SWIG_TABLES),
         settings=BUILD.probe_settings,
         model=models(*BUILD.repairing_models),
         seed=STUDY.seed,
@@ -68,7 +68,6 @@ rule reproduce:
         captions=expand(
             "<results>/sources/{source}.parquet", source=PLAN.caption_sources
         ),
-        tables=expand("<package>/{table}", table=SWIG_TABLES),
     output:
         shares="<results>/foils/fidelity/shares.parquet",
         misses="<results>/foils/fidelity/misses.parquet",
@@ -86,6 +85,7 @@ rule reproduce:
     conda:
         "../envs/environment.yaml"
     params:
+        tables=tables(SWIG_TABLES),
         released=list(PLAN.released_files),
         code=code("reproduce.py"),
     script:

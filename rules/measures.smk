@@ -34,7 +34,6 @@ rule measure:
         rows=expand("<results>/benchmark/{dataset}.parquet", dataset=SHOWN_DATASETS),
         images=images_of(SHOWN_DATASETS),
         weights=weights(ENCODERS, DECODERS),
-        prompts=prompts(DECODERS),
     output:
         rows="<results>/measures/{measurement}.parquet",
     log:
@@ -49,6 +48,7 @@ rule measure:
         **loads(ENCODERS, DECODERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
+        prompts=prompts(DECODERS),
         resampling=settings("resampling"),
         user_images=USER_IMAGES,
         settings=ask(settings, "{measurement}"),

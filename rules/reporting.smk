@@ -77,7 +77,6 @@ rule table:
     """One table as CSV, Markdown, LaTeX and HTML."""
     input:
         unpack(ask(REPORT.get_table_inputs, "{table}")),
-        declarations="<package>/resources/tables.yaml",
     output:
         csv=report(
             "<results>/reporting/tables/{table}.csv",
@@ -95,6 +94,7 @@ rule table:
     conda:
         "../envs/environment.yaml"
     params:
+        declaration=ask(REPORT.describe_declaration, "{table}"),
         kinds=ask(list, ask(REPORT.get_number_files, "{table}")),
         study=REPORT.study_facts,
         profiles=STUDY.profiles,
@@ -169,9 +169,6 @@ rule charts:
     """The charts of the study's tables, in each profile."""
     input:
         tables=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
-        declarations=expand(
-            "<package>/resources/{declared}.yaml", declared=["tables", "charts"]
-        ),
         style="<package>/reporting/figures/waltz.mplstyle",
     output:
         svg=[
@@ -191,6 +188,7 @@ rule charts:
     conda:
         "../envs/environment.yaml"
     params:
+        declarations=tables("resources/tables.yaml", "resources/charts.yaml"),
         charts=[(chart.id, profile) for chart, profile in REPORT.charts],
         sizes=REPORT.language_model_sizes,
         code=code("charts.py"),
@@ -360,7 +358,6 @@ rule report:
             template=["report.html", "parts.html", "report.css", "report.js"],
         ),
         cells=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
-        declarations="<package>/resources/tables.yaml",
         figures=REPORT.figure_files,
         pngs=[*REPORT.list_frequency_files("png"), *REPORT.list_chart_files("png")],
         samples=list(REPORT.sample_folders),
@@ -399,6 +396,7 @@ rule report:
     conda:
         "../envs/environment.yaml"
     params:
+        declarations=tables("resources/tables.yaml"),
         user_images=USER_IMAGES,
         runs=REPORT.browsed_files,
         study=STUDY.study,

@@ -4,13 +4,11 @@ SCENES = settings("scenes")
 # Committed models that are measured on scenes which they have not seen.
 MEASURED = STUDY.scenes.models if STUDY.scenes else []
 # Tables that describe the embedded world.
-WORLD = ["kinds", "verbs"]
+WORLD = ["scenes/kinds.yaml", "scenes/verbs.yaml"]
 
 
 rule draw_scenes:
     """Images and annotation files of a seed's scenes, in the formats of the real data sets."""
-    input:
-        world=expand("<package>/scenes/{table}.yaml", table=WORLD),
     output:
         files=COMPLETE_PLAN.raw.drawn_files,
         images=[directory(path) for path in COMPLETE_PLAN.raw.drawn_images],
@@ -28,6 +26,7 @@ rule draw_scenes:
     conda:
         "../envs/environment.yaml"
     params:
+        world=tables(WORLD),
         scenes=SCENES,
         code=code("draw_scenes.py"),
     script:
@@ -37,7 +36,6 @@ rule draw_scenes:
 rule scene_model_scores:
     """Scores of the committed scene models on held-out scenes of the study's seed."""
     input:
-        world=expand("<package>/scenes/{table}.yaml", table=WORLD),
         weights=[
             find_in_checkout(f"resources/scenes/models/{model}/model.safetensors")
             for model in MEASURED
@@ -50,6 +48,7 @@ rule scene_model_scores:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     params:
+        world=tables(WORLD),
         models=MEASURED,
         seed=STUDY.scenes.seed if STUDY.scenes else None,
         held_out=STUDY.scenes.held_out if STUDY.scenes else None,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from waltz.core.digest import INFRASTRUCTURE, find_file, find_modules
+from waltz.core.digest import INFRASTRUCTURE, digest_files, find_file, find_modules
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
 
@@ -136,3 +136,25 @@ def test_scripts_that_run_models_do_not_depend_on_summaries(script):
         for name in modules
         if name.split(".")[-1] in ("intervals", "pair_metrics", "summary", "aggregates")
     ]
+
+
+def test_of_yaml_only_the_values_count(tmp_path):
+    def digest_text(text, name="table.yaml"):
+        file = tmp_path / f"{len(list(tmp_path.iterdir()))}-{name}"
+        file.write_text(text)
+        return digest_files([file])
+
+    before = digest_text("nouns: [dog, cat]\nverbs: []\n")
+    assert before == digest_text("# why\nnouns:\n- dog  # barks\n- cat\nverbs: []\n")
+    # the order of tables is that of the page
+    for other in ("nouns: [dog, cow]\nverbs: []\n", "verbs: []\nnouns: [dog, cat]\n"):
+        assert before != digest_text(other)
+    # a template has no comments that could be told from text
+    assert digest_text("a", "chat.jinja") != digest_text("# a", "chat.jinja")
+    assert digest_files([]) != before
+
+
+def test_files_of_the_package_are_named_by_their_paths_in_it():
+    assert digest_files(["resources/tables.yaml"]) != digest_files(
+        ["resources/charts.yaml"]
+    )

@@ -191,6 +191,18 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
             },
         ),
         (
+            "workflow/waltz/resources/tables.yaml",
+            "title: Manual validation of each instrument",
+            "title: Validation of each instrument",
+            {"table thesis-A.2", "charts", "report", "reproduction"},
+        ),
+        (
+            "workflow/waltz/resources/tables.yaml",
+            "  thesis-A.2:",
+            "  # votes\n  thesis-A.2:",
+            set(),
+        ),
+        (
             "workflow/waltz/reporting/figures/charts.py",
             "WORDS = 20",
             "WORDS = 10",

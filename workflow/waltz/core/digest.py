@@ -8,8 +8,11 @@ import ast
 import functools
 import hashlib
 import itertools
+import json
 from collections.abc import Iterable
 from pathlib import Path
+
+import yaml
 
 import waltz
 
@@ -113,6 +116,34 @@ def _find_files(names: Iterable[str]) -> dict[str, Path]:
         if file is not None:
             files[module] = file
     return files
+
+
+def digest_files(files: Iterable[str | Path]) -> str:
+    """Return the digest of files that a job reads from the package; of YAML, only the values count,
+    so that a comment or another layout reruns nothing.
+
+    Args:
+        files: Paths in the package, or whole paths.
+    Returns:
+        16 hexadecimal digits.
+    """
+    total = hashlib.sha256()
+    for file in files:
+        total.update(_digest_file(PACKAGE / file))
+    return total.hexdigest()[:16]
+
+
+@functools.cache
+def _digest_file(file: Path) -> bytes:
+    """Return the digest of the values of a YAML file, or of the bytes of another file."""
+    content = file.read_bytes()
+    if file.suffix == ".yaml":
+        values = yaml.load(
+            content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        )
+        # The order of entries is kept: it is the order of tables on the page.
+        content = json.dumps(values, default=str).encode()
+    return hashlib.sha256(content).digest()
 
 
 @functools.cache

@@ -315,7 +315,7 @@ class Models:
         paths += [
             find_resource("chat-templates", file) for file in filter(None, templates)
         ]
-        return unique(map(os.path.relpath, paths))
+        return unique(map(os.path.abspath, paths))
 
     def estimate_memory_mb(self, *names: str) -> int:
         """Return the main memory in MB that a job requests for its models: weights and working

@@ -20,7 +20,7 @@ from waltz.reporting.tables.declaration import (
     VISION,
     Declaration,
 )
-from waltz.reporting.tables.declarations import MEASUREMENTS, TABLES
+from waltz.reporting.tables.declarations import MEASUREMENTS, STYLES, TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
 FREQUENCY_FIGURES = {
@@ -283,6 +283,10 @@ class ReportingPlan:
             "runs": self.list_run_checks(table),
             "printed": paper_values,
         }
+
+    def describe_declaration(self, table: str) -> dict[str, str]:
+        """Return all that a table's form depends on: its filled entry, and the styles of metrics."""
+        return {"table": repr(TABLES[table]), "styles": repr(STYLES)}
 
     def list_comparisons(self, table: str) -> list[str]:
         """Return the files of the paired comparisons of the models that a table shows."""
