@@ -597,17 +597,35 @@ def test_the_theme_follows_the_system_until_it_is_chosen(page):
     assert page.inner_text("#theme") == "Theme: dark"
 
 
-def test_print_shows_everything_on_white(page):
+def test_print_shows_what_is_open_on_white(page):
+    page.locator("#metrics-published > summary").click()
     page.emulate_media(media="print", color_scheme="dark")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert (
         page.evaluate("getComputedStyle(document.body).backgroundColor")
         == "rgb(255, 255, 255)"
     )
-    assert page.locator("details:not([open]):visible").count() == 0
-    assert page.locator("#sample h2").is_visible()
+    assert page.locator("#metrics-published tbody").first.is_visible()
+    assert page.locator("section > details:not([open], .table):visible").count() == 0
+    assert not page.locator("#samples").is_visible()
     assert not page.locator("#table-controls").is_visible()
     loaded(page)
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_links_of_the_bar_are_in_sight_and_named_like_their_sections(page, width):
+    page.set_viewport_size({"width": width, "height": 844})
+    for link in page.locator(".top nav a").all():
+        box = link.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        link.click()
+        becomes(page, ".top nav a[aria-current]", link.inner_text())
+        section = link.get_attribute("href")
+        if section != "#results":
+            assert page.locator(f"{section} h1").inner_text() == link.inner_text()
+    page.evaluate("history.replaceState(null, '', '#'); scrollTo(0, 1e6)")
+    becomes(page, ".top nav a[aria-current]", "What was run")
 
 
 def test_the_first_tab_skips_to_the_report(page):

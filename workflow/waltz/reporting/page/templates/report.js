@@ -46,14 +46,19 @@
 
   function sections() {
     const links = new Map($$(".top nav a").map(link => [link.hash.slice(1), link]));
-    const seen = new Set();
-    const observer = new IntersectionObserver(entries => {
-      entries.forEach(entry => seen[entry.isIntersecting ? "add" : "delete"](entry.target.id));
-      const current = [...links.keys()].find(id => seen.has(id));
+    const ids = [...links.keys()], header = $(".top");
+    const topOf = id => $(`#${id}`).getBoundingClientRect().top;
+    const mark = () => {
+      let current = ids.findLast(id => topOf(id) < header.offsetHeight + 40) ?? ids[0];
+      // The last sections are too short to reach the top of the screen: the one that was asked for counts, else the last.
+      if (scrollY > 0 && innerHeight + scrollY >= document.documentElement.scrollHeight - 2) {
+        const asked = location.hash.slice(1).split("?")[0];
+        current = links.has(asked) && topOf(asked) >= 0 ? asked : ids.at(-1);
+      }
       links.forEach((link, id) => id === current ? link.setAttribute("aria-current", "location") : link.removeAttribute("aria-current"));
-    }, {rootMargin: "-15% 0px -60% 0px"});
-    links.forEach((_, id) => observer.observe($(`#${id}`)));
-    const header = $(".top");
+    };
+    for (const event of ["scroll", "resize", "hashchange"]) addEventListener(event, mark, {passive: true});
+    mark();
     new ResizeObserver(() => document.documentElement.style.setProperty("--bar", `${header.offsetHeight}px`)).observe(header);
   }
 
@@ -80,14 +85,8 @@
   }
 
   function printing() {
-    let closed = [];
-    addEventListener("beforeprint", () => {
-      waiting.forEach(unpack => unpack());
-      closed = $$("details:not([open])").filter(details => !details.closest("#sample"));
-      closed.forEach(details => { details.open = true; });
-      tables.renderOpen();
-    });
-    addEventListener("afterprint", () => closed.forEach(details => { details.open = false; }));
+    // What the reader opened is printed; pictures below the screen are loaded for it.
+    addEventListener("beforeprint", () => waiting.forEach(unpack => unpack()));
   }
 
   // ---- sorting by a column ----------------------------------------------------------------------------------------
