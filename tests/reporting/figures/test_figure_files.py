@@ -1,19 +1,15 @@
 """Folders of figures."""
 
-import matplotlib
 import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 
 from waltz.core.errors import UserError
-from waltz.reporting.figures import figure_files
 from waltz.reporting.figures.figure_files import (
-    FONT,
     ExampleItem,
     list_example_files,
     sample_items,
     save_examples,
-    use_style,
 )
 
 
@@ -74,11 +70,3 @@ def test_a_folder_says_what_its_figures_show_in_their_order(tmp_path):
         (folder / "index.json").write_text(text)
         with pytest.raises(UserError, match=r"index\.json: not an index of figures"):
             list_example_files(folder)
-
-
-def test_fonts_of_the_machine_draw_what_the_own_font_lacks(monkeypatch):
-    monkeypatch.setattr(figure_files, "FALLBACK_FONTS", ("No Such Font", "STIXGeneral"))
-    with use_style(**{"savefig.bbox": "standard"}):
-        assert matplotlib.rcParams["font.family"] == [FONT, "STIXGeneral"]
-        assert matplotlib.rcParams["savefig.bbox"] is None
-    assert "STIXGeneral" not in matplotlib.rcParams["font.family"]

@@ -3,7 +3,6 @@ with their titles.
 """
 
 import json
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from matplotlib import font_manager, style
+from matplotlib import style
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -20,30 +19,10 @@ from waltz.core.files.atomic import replace_file, write_text
 from waltz.core.files.safe_names import is_safe_name
 from waltz.core.records import AnyRecord, convert_to_records
 from waltz.core.sampling import sample
+from waltz.reporting.figures.fonts import allow_missing_glyphs, list_fonts
 from waltz.sources.images import load_image, open_images
 
 STYLE = Path(__file__).with_name("waltz.mplstyle")
-FONT = "DejaVu Sans"
-FALLBACK_FONTS = (
-    "Noto Sans CJK SC",
-    "Noto Sans CJK JP",
-    "Source Han Sans SC",
-    "WenQuanYi Micro Hei",
-    "Microsoft YaHei",
-    "PingFang SC",
-    "Hiragino Sans",
-    "Yu Gothic",
-    "Malgun Gothic",
-    "Noto Sans Devanagari",
-    "Noto Sans Bengali",
-    "Noto Sans Thai",
-    "Noto Emoji",
-    "Segoe UI Emoji",
-    "Symbola",
-)
-"""Fonts for characters that the font of the style lacks, such as Chinese, in the order in which
-they are tried.
-"""
 NamedFigure = tuple[str, str, Figure]
 """Name of a figure's file without its suffix, title of the figure, and the figure."""
 LoadImage = Callable[[str, str], Image.Image]
@@ -59,20 +38,6 @@ def use_style(**options: str) -> Iterator[None]:
         allow_missing_glyphs(),
     ):
         yield
-
-
-@contextmanager
-def allow_missing_glyphs() -> Iterator[None]:
-    """Suppress warnings about characters that no font has; they are drawn as empty boxes."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
-
-
-def list_fonts() -> list[str]:
-    """Return the font of the style, followed by the installed fonts for characters that it lacks."""
-    installed = {font.name for font in font_manager.fontManager.ttflist}
-    return [FONT, *(name for name in FALLBACK_FONTS if name in installed)]
 
 
 def save_figure(

@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
+from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -16,13 +18,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from matplotlib.textpath import TextToPath
 
 from waltz.core.text_diff import Span
-from waltz.reporting.figures.figure_files import (
+from waltz.reporting.figures.figure_files import use_style
+from waltz.reporting.figures.fonts import (
     allow_missing_glyphs,
-    list_fonts,
-    use_style,
+    choose_fonts,
+    find_undrawable,
+    warn_of_undrawable,
 )
 
 FONT_SIZE = 8.5
@@ -139,7 +144,7 @@ def _fit_label(label: str, width: float) -> tuple[str, float]:
 
 def _measure_width(label: str, size: float) -> float:
     """Return the width of a label in inches."""
-    font = FontProperties(family=list_fonts(), size=size)
+    font = FontProperties(family=choose_fonts(label), size=size)
     with allow_missing_glyphs():
         points, _, _ = TextToPath().get_text_width_height_descent(label, font, False)
     # A point is 1/72 of an inch.
@@ -250,7 +255,20 @@ class Layer:
 
 
 class NotebookFigure(Figure):
-    """Figure that a notebook shows with any backend, since it is not a figure of pyplot."""
+    """Figure that a notebook shows with any backend, since it is not a figure of pyplot.
+
+    Characters that no font has are named in one line, not in one warning each.
+    """
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        """Write the figure to a file, as `Figure.savefig` does."""
+        # An SVG holds its texts as such, and is shown with the fonts of its reader.
+        form = options.get("format") or Path(str(fname)).suffix.removeprefix(".")
+        if form != "svg":
+            text = "".join(artist.get_text() for artist in self.findobj(Text))
+            warn_of_undrawable(find_undrawable(text))
+        with allow_missing_glyphs():
+            super().savefig(fname, **options)
 
     def _repr_png_(self) -> bytes:
         buffer = BytesIO()
@@ -715,7 +733,14 @@ def write_text_at(
     panel: Axes, x: float, y: float, text: str, **options: object
 ) -> None:
     """Write a text as it is: a dollar sign does not start a formula."""
-    panel.text(x, y, text, parse_math=False, **options)  # type: ignore[arg-type]
+    panel.text(
+        x,
+        y,
+        text,
+        parse_math=False,
+        fontfamily=choose_fonts(text),
+        **options,  # type: ignore[arg-type]
+    )
 
 
 def _blend_colors(layer: Layer, strength: np.ndarray) -> np.ndarray:
