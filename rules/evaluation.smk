@@ -2,6 +2,7 @@
 
 SCORED_PART = ask(PLAN.scored_parts.get, "{part}")
 COMPARED_PART = ask(PLAN.compared_parts.get, "{part}")
+SCORED_PAIRS = ask(PLAN.list_user_pairs_among, SCORED_PART)
 SCORED_QUESTIONS = ask(PLAN.get_questions_among, SCORED_PART)
 
 
@@ -261,6 +262,7 @@ rule metrics_part:
             "<results>/benchmark/{dataset}.parquet",
             dataset=ask(PLAN.list_probes_among, SCORED_PART),
         ),
+        pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=SCORED_PAIRS),
     output:
         metrics="<results>/evaluation/metrics/{part}.parquet",
     log:
@@ -273,6 +275,7 @@ rule metrics_part:
         resampling=settings("resampling"),
         runs=SCORED_PART,
         questions=SCORED_QUESTIONS,
+        pairs=SCORED_PAIRS,
         seed=STUDY.seed,
         averaged=ask(PLAN.list_averaged, "{part}"),
         profiles=STUDY.profiles,

@@ -31,7 +31,7 @@ row = {
     "foil_phrases": ["blue"], "direction": None, "proposal_rank": None, "proposal_score": None,
     "grammaticality": 0.9, "caption_grammaticality": None, "caption_perplexity": None, "nli_entailment": 0.1,
     "nli_neutral": 0.2, "nli_contradiction": 0.7, "voter": None, "votes_caption": None, "votes_foil": None,
-    "votes_other": None, "valid": None, "kept": True, "rejected": None, "release": None,
+    "votes_other": None, "valid": None, "kept": True, "rejected": None, "release": None, "group": None,
 }
 cells = {("e-snli", name): 0 for name in metrics.SETTING_OF_TEST}
 print(json.dumps({

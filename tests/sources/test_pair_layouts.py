@@ -326,3 +326,20 @@ def test_as_many_pairs_are_counted_as_the_file_has(tmp_path):
     items = read_pairs(path, "mine", "own")
     assert len(items) == 6
     assert [item.rejected for item in items[:3]] == [None, SAME_TEXT, None]
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [
+        ("Winoground", ["0", "0"]),
+        ("EqBen", ["0", "0"]),
+        ("ColorSwap", ["0", "0"]),
+        ("SugarCrepe++", [None, None]),
+        ("caption options", [None, None]),
+    ],
+)
+def test_only_rows_with_two_images_are_groups(tmp_path, name, groups):
+    content, _ = PUBLISHED[name]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(content))
+    assert [item.group for item in read_pairs(path, "mine", "own")] == groups

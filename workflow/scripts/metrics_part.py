@@ -5,7 +5,12 @@ from waltz.core.files.group_files import read_run_records
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
 from waltz.core.records import read_records, write_records
-from waltz.core.schema import EvaluationRecord, MetricRecord, ProbeRecord
+from waltz.core.schema import (
+    EvaluationRecord,
+    ItemRecord,
+    MetricRecord,
+    ProbeRecord,
+)
 from waltz.evaluation.metrics.summary import build_metric_records
 from waltz.evaluation.vqa import select_vqa_items
 
@@ -24,6 +29,13 @@ with log_job(snakemake.log[0]):
         questions[name], _ = select_vqa_items(
             name, rows, entry["size"], params.seed, entry.get("choice")
         )
+    groups = {}
+    for name, file in zip(params.pairs, snakemake.input.pairs, strict=True):
+        groups[name] = {
+            item.item_id: item.group
+            for item in read_records(file, ItemRecord)
+            if item.group is not None
+        }
     resampling = Resampling(**params.resampling)
     metrics = build_metric_records(
         scores,
@@ -32,5 +44,6 @@ with log_job(snakemake.log[0]):
         averaged=params.averaged,
         probes=probes,
         questions=questions,
+        groups=groups,
     )
     write_records(snakemake.output.metrics, metrics, MetricRecord)

@@ -17,6 +17,7 @@ from waltz.cli.eval_comparisons import print_comparisons, read_comparisons
 from waltz.cli.eval_results import (
     OUTPUT_FORMATS,
     print_files,
+    print_group_scores,
     print_results,
     print_warnings,
     read_result_rows,
@@ -157,6 +158,7 @@ def eval_command(
     results = checkout / "results" / name
     rows = read_result_rows(results, list(models), attribute)
     print_results(rows)
+    print_group_scores(rows)
     comparisons = read_comparisons(plan, checkout, list(models))
     print_comparisons(comparisons)
     print_warnings(results)

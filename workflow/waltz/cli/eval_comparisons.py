@@ -54,9 +54,9 @@ def _group_by_pair(
     from waltz.evaluation.settings import PAIRWISE, SINGLE
 
     # A dictionary keeps the order in which its keys were first set.
-    pairs: dict[tuple[str, str], dict[str, ComparisonRecord]] = {
-        pair: {} for pair in combinations(models, 2)
-    }
+    pairs: dict[tuple[str, str], dict[str, ComparisonRecord]] = {}
+    for pair in combinations(models, 2):
+        pairs[pair] = {}
     for record in read_records(file, ComparisonRecord):
         if record.metric != "acc_r" or record.setting not in (SINGLE, PAIRWISE):
             continue
@@ -182,8 +182,9 @@ def print_comparisons(comparisons: Sequence[ComparisonRecord]) -> None:
 
 def _explain_columns(comparisons: Sequence[ComparisonRecord]) -> str:
     """Return the line below the table that says what its numbers are."""
-    datasets = [comparison.dataset for comparison in comparisons]
-    n_pooled = datasets.count(ALL_DATA_SETS)
+    n_pooled = 0
+    for comparison in comparisons:
+        n_pooled += comparison.dataset == ALL_DATA_SETS
     text = (
         "difference: of the accuracies on the same items, with 95 % intervals over images; p: McNemar's exact test over"
         f" images, after Holm's correction for {_count_comparisons(len(comparisons) - n_pooled)}"

@@ -5,8 +5,8 @@ written.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from waltz.cli.eval_comparisons import build_columns, format_difference, format_
 from waltz.cli.output import create_console, write_csv
 from waltz.core.files.atomic import write_text
 from waltz.core.measure import Measure
+from waltz.evaluation.settings import GROUP_METRICS
 
 if TYPE_CHECKING:
     from waltz.core.schema import ComparisonRecord, MetricRecord
@@ -38,21 +39,24 @@ class ResultRow:
         accuracy: Percentage of pairs in which the caption scores higher than its foil; a tie counts
             half.
         t_shap: Share of the text in the score of the caption.
+        group_scores: Measure of each of `GROUP_METRICS`; empty for data without groups.
     """
 
     model: str
     dataset: str
     accuracy: Measure
     t_shap: Measure
+    group_scores: Mapping[str, Measure] = field(default_factory=dict)
 
     def to_columns(self) -> dict[str, object]:
         """Return the row as it is written to files, with one column for each number."""
+        measures = {"accuracy": self.accuracy, "t_shap": self.t_shap}
         columns: dict[str, object] = {
             "model": self.model,
             "dataset": self.dataset,
             "items": self.accuracy.n,
         }
-        for name, measure in (("accuracy", self.accuracy), ("t_shap", self.t_shap)):
+        for name, measure in {**measures, **self.group_scores}.items():
             columns[name] = measure.value
             columns[f"{name}_low"] = measure.ci_low
             columns[f"{name}_high"] = measure.ci_high
@@ -74,6 +78,7 @@ def read_result_rows(
 
     shares = _read_shares(results) if attribute else {}
     accuracies = _read_accuracies(results)
+    group_scores = _read_group_scores(results)
     rows: list[ResultRow] = []
     for accuracy in sorted(accuracies, key=lambda record: models.index(record.model)):
         t_shap = shares.get(
@@ -84,10 +89,31 @@ def read_result_rows(
             t_shap = _average(
                 [row.t_shap for row in rows if row.model == accuracy.model]
             )
+        # Rows of one file have the same columns, also where a model has no such scores.
+        scores: dict[str, Measure] = {}
+        if group_scores:
+            scores = dict.fromkeys(GROUP_METRICS, NOT_MEASURED)
+        scores |= group_scores.get((accuracy.model, accuracy.dataset), {})
         rows.append(
-            ResultRow(accuracy.model, accuracy.dataset, accuracy.measure, t_shap)
+            ResultRow(
+                accuracy.model, accuracy.dataset, accuracy.measure, t_shap, scores
+            )
         )
     return rows
+
+
+def _read_group_scores(results: Path) -> dict[tuple[str, str], dict[str, Measure]]:
+    """Return text, image and group score by model and data set; empty for data without groups."""
+    from waltz.core.records import read_records
+    from waltz.core.schema import MetricRecord
+
+    scores: dict[tuple[str, str], dict[str, Measure]] = {}
+    file = results / "evaluation" / "metrics.parquet"
+    for record in read_records(file, MetricRecord):
+        if record.metric in GROUP_METRICS:
+            of_run = scores.setdefault((record.model, record.dataset), {})
+            of_run[record.metric] = record.measure
+    return scores
 
 
 def _read_shares(results: Path) -> dict[tuple[str, str, str], Measure]:
@@ -165,6 +191,33 @@ def print_results(rows: Sequence[ResultRow]) -> None:
         typer.echo(
             "T-SHAP: the text's share in the score of the caption; the rest is the image's"
         )
+
+
+def print_group_scores(rows: Sequence[ResultRow]) -> None:
+    """Print a table of text, image and group scores if the data have groups."""
+    from rich.table import Table
+
+    table = Table("model", "data set", "groups", *map(name_metric, GROUP_METRICS))
+    for row in rows:
+        # Language models have no such scores, and the average is over other data sets.
+        measures = list(map(row.group_scores.get, GROUP_METRICS))
+        if not any(measures) or NOT_MEASURED in measures:
+            continue
+        texts = map(_format_measure, filter(None, measures))
+        n_groups = row.group_scores["group_score"].n
+        table.add_row(row.model, row.dataset, str(n_groups), *texts)
+    if not table.rows:
+        return
+    create_console().print(table)
+    typer.echo(
+        "groups of two images and two captions, in percent, ties counting as wrong: text score, each image prefers its"
+        " own caption (25 is chance); image score, each caption prefers its own image (25); group score, both (16.7)"
+    )
+
+
+def name_metric(metric: str) -> str:
+    """Return the name of a group metric in tables."""
+    return f"{metric.replace('_', ' ')} (%)"
 
 
 def _format_measure(measure: Measure) -> str:
@@ -248,6 +301,11 @@ def _render_latex(
     )
     if any(row.t_shap.value is not None for row in rows):
         results["T-SHAP (%)"] = [_format_measure(row.t_shap) for row in rows]
+    if any(row.group_scores for row in rows):
+        for metric in GROUP_METRICS:
+            results[name_metric(metric).capitalize()] = [
+                _format_measure(row.group_scores[metric]) for row in rows
+            ]
     datasets = ", ".join(dict.fromkeys(row.dataset for row in rows))
     caption = f"Results on {datasets}, with 95 % intervals."
     text = results.to_latex(

@@ -167,6 +167,8 @@ class ItemRecord(FilteredRecord):
         votes_other: Votes for `both`, `neither` or `cannot tell`.
         valid: Whether enough votes are for the caption; null without votes.
         release: Released record of the item as JSON; null for items that the study built.
+        group: Name of the two items whose images and captions are each other's foils; null for
+            items without such a group.
     """
 
     LAYOUT_NAME: ClassVar = "benchmark"
@@ -177,6 +179,7 @@ class ItemRecord(FilteredRecord):
     votes_other: Int32 | None = None
     valid: bool | None = None
     release: str | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,7 @@ ITEM_COLUMNS = {
     "votes_other": "Votes for both, neither or cannot tell.",
     "valid": "True if enough votes are for the caption. Null where nobody voted.",
     "release": "The upstream record as JSON, for items that were not built here.",
+    "group": "The two items whose images and captions are each other's foils; null without such a group.",
 }
 """Columns of caption-and-foil items, in their order."""
 

@@ -818,6 +818,14 @@ class Plan:
         has_probes = any(run.dataset == CV_PROBES for run in runs)
         return [CV_PROBES] if has_probes else []
 
+    def list_user_pairs_among(self, runs: Iterable[Run]) -> list[str]:
+        """Return the data sets of some runs that are files of pairs, which may have groups."""
+        names = []
+        for _, name in runs:
+            if name in self.item_sets and self.get_item_format(name) == "pairs":
+                names.append(name)
+        return unique(names)
+
     def list_averaged(self, part: str) -> list[str]:
         """Return the data sets whose metrics are averaged in a part; empty for a part without
         averages.

@@ -44,6 +44,14 @@ class PairLayout:
         """Return the paths of all columns that a row must have."""
         return [path for pair in self.columns for path in pair]
 
+    @property
+    def is_crossed(self) -> bool:
+        """Return whether a row has two images, of which each has the caption of the other as foil."""
+        if len(self.columns) != 2:
+            return False
+        (image_a, caption_a, foil_a), (image_b, caption_b, foil_b) = self.columns
+        return image_a != image_b and (caption_a, foil_a) == (foil_b, caption_b)
+
 
 OWN = PairLayout("pairs", (PAIR_COLUMNS,))
 """The layout that waltz documents, which messages name where none fits."""

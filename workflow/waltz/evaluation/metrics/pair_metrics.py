@@ -95,7 +95,7 @@ def pair_scores(records: Iterable[EvaluationRecord], fidelity: Fidelity) -> Scor
         UserError: A score is not a number, or an item has no caption or no foil.
     """
     # Each text has a record; the records of an item are put together.
-    texts_by_item = _group_texts(records, fidelity.name)
+    texts_by_item = group_texts(records, fidelity.name)
     items: list[str] = []
     images: list[str] = []
     scores: list[tuple[float, float]] = []
@@ -110,8 +110,8 @@ def pair_scores(records: Iterable[EvaluationRecord], fidelity: Fidelity) -> Scor
             continue
         refuse_nan_score(caption)
         refuse_nan_score(foil)
-        caption_score = _get_ranking_score(caption, caption.score, fidelity)
-        foil_score = _get_ranking_score(foil, foil.score, fidelity)
+        caption_score = get_ranking_score(caption, caption.score, fidelity)
+        foil_score = get_ranking_score(foil, foil.score, fidelity)
         # Equal numbers mark the tie for every metric that follows.
         if compare_texts(caption, foil) == 0:
             foil_score = caption_score
@@ -139,7 +139,7 @@ def pair_scores(records: Iterable[EvaluationRecord], fidelity: Fidelity) -> Scor
     )
 
 
-def _group_texts(
+def group_texts(
     records: Iterable[EvaluationRecord], profile: str
 ) -> dict[str, dict[str, EvaluationRecord]]:
     """Group the records of a profile by item, then by role; a mismatched text counts as a foil."""
@@ -230,7 +230,7 @@ def pair_choices(
     )
 
 
-def _get_ranking_score(
+def get_ranking_score(
     record: EvaluationRecord, logit: float, fidelity: Fidelity
 ) -> float:
     """Return the score that ranks a text: its probability if the profile compares probabilities,

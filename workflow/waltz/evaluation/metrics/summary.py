@@ -13,6 +13,7 @@ from waltz.core.schema import (
 )
 from waltz.evaluation.metrics import cv_probes
 from waltz.evaluation.metrics.comparisons import COMPARED_METRICS, compare_models
+from waltz.evaluation.metrics.group_metrics import compute_group_metrics
 from waltz.evaluation.metrics.pair_metrics import (
     METRICS,
     ScoredPairs,
@@ -35,6 +36,7 @@ from waltz.evaluation.settings import (
     AFTER_COT,
     ALIGNMENT,
     CHOICE,
+    GROUPED_SETTINGS,
     PAIRWISE,
     PERPLEXITY,
     SINGLE,
@@ -70,6 +72,7 @@ def build_metric_records(
     averaged: Sequence[str] = (),
     probes: Sequence[ProbeRecord] = (),
     questions: Mapping[str, Sequence[VqaItem]] | None = None,
+    groups: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[MetricRecord]:
     """Return all metrics of all models on all data sets.
 
@@ -79,6 +82,7 @@ def build_metric_records(
         averaged: Data sets over which the data set `average` is taken; empty for no average.
         probes: Items of CV-Probes.
         questions: Questions of `vqa.select_vqa_items` by data set.
+        groups: Group of each item that has one, by data set.
     """
     metrics: list[MetricRecord] = []
     for fidelity in map(get_fidelity, profiles):
@@ -96,7 +100,7 @@ def build_metric_records(
             # A data set of questions has the accuracy of its answers instead of metrics of pairs.
             dataset_questions = (questions or {}).get(dataset)
             for setting, setting_records in _group_by_setting(records).items():
-                measures = _compute_metrics(
+                measures: dict[str, Measure] = _compute_metrics(
                     setting,
                     setting_records,
                     fidelity,
@@ -107,6 +111,12 @@ def build_metric_records(
                 # Only metrics of pairs are averaged; accuracies of questions differ in their units.
                 if set(measures) <= set(METRICS):
                     pair_measures.setdefault((model, setting), {})[dataset] = measures
+                # Not every data set has groups, so that their scores are not averaged.
+                dataset_groups = (groups or {}).get(dataset)
+                if dataset_groups and setting in GROUPED_SETTINGS:
+                    measures = measures | compute_group_metrics(
+                        setting_records, dataset_groups, fidelity, dataset, resampling
+                    )
                 metrics += _build_metric_records(
                     profile, model, dataset, setting, measures
                 )
@@ -301,7 +311,7 @@ def _compute_metrics(
     dataset: str,
     resampling: Resampling,
     questions: Sequence[VqaItem] | None,
-) -> Measures:
+) -> dict[str, Measure]:
     """Compute the metrics of the records of one setting; the setting decides which metrics are
     defined.
     """

@@ -194,7 +194,8 @@ def read_pairs(
 
     An `id` is used unchanged; without one the item id is the position of the row in the file,
     starting with `1`. Rows with several pairs add the number of the pair (`7-1`, `7-2`). A
-    `phenomenon` becomes the piece; without one the piece is the data set.
+    `phenomenon` becomes the piece; without one the piece is the data set. Pairs of a row with two
+    images get the id of the row as their `group`.
 
     Args:
         path: A file that `read_table` reads.
@@ -226,6 +227,8 @@ def read_pairs(
             item = _build_item(row, pair, names[record], record)
             piece = _read_phenomenon(row, layout.phenomenon) or dataset
             item = replace(item, instrument=dataset, piece=piece, source=source)
+            if layout.is_crossed:
+                item = replace(item, group=names[record])
             if is_repeated:
                 item = replace(item, kept=False, rejected=SAME_RECORD)
             items.append(item)
