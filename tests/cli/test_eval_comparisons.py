@@ -3,7 +3,7 @@
 import csv
 import json
 from dataclasses import dataclass
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
@@ -16,7 +16,8 @@ from waltz.cli.eval_results import NOT_MEASURED, ResultRow, write_results
 from waltz.core.files import parquet
 from waltz.core.measure import Measure
 from waltz.core.records import get_layout, write_records
-from waltz.core.schema import ComparisonRecord, EvaluationRecord
+from waltz.core.schema import AttributionRecord, ComparisonRecord, EvaluationRecord
+from waltz.plan.run_table import Run
 
 
 def compare(model_a="clip", model_b="blip_2", **numbers):
@@ -63,7 +64,16 @@ def compare(model_a="clip", model_b="blip_2", **numbers):
         ),
         (
             {"difference": None, "p_holm": None, "reason": "no item"},
-            "clip and blip_2 are not compared on mine: no item",
+            "clip and blip_2: no comparison on mine: no item",
+        ),
+        (
+            {"metric": "t_shap"},
+            "clip has a higher T-SHAP than blip_2 on mine by 12.5 points [3.1, 21.9], p = 0.011",
+        ),
+        (
+            {"metric": "t_shap", "ci_low": -7.5, "ci_high": 4.0, "p_holm": 0.3},
+            "clip and blip_2: no difference of T-SHAP is shown on mine (p = 0.300); one of up to 7.5 points cannot be"
+            " excluded",
         ),
     ],
 )
@@ -76,9 +86,13 @@ class StandInPlan:
     """Paths and settings of a study that `read_comparisons` asks for."""
 
     results: str = "results/small"
+    attributed: tuple = ()
     study = SimpleNamespace(
-        seed=0, reporting=SimpleNamespace(resamples=100, confidence=0.95)
+        seed=0,
+        profiles=["equations"],
+        reporting=SimpleNamespace(resamples=100, confidence=0.95),
     )
+    datasets = MappingProxyType({"mine": SimpleNamespace(form="pairs")})
 
     def get_run_file(self, kind, run):
         return f"{self.results}/{kind}/{run.model}/pairs.parquet"
@@ -87,7 +101,10 @@ class StandInPlan:
 def write_group(folder, kind, model, rows, record_type):
     """Write the file of a model on a group of data sets."""
     layout = get_layout(record_type).with_dataset()
-    empty = dict.fromkeys(layout.schema.names)
+    # A text that the layout requires, and no test needs, is empty.
+    empty = {}
+    for field in layout.schema:
+        empty[field.name] = None if field.nullable else ""
     table = parquet.build_table([{**empty, **row} for row in rows], layout)
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     file = folder / StandInPlan().get_run_file(kind, SimpleNamespace(model=model))
@@ -95,10 +112,10 @@ def write_group(folder, kind, model, rows, record_type):
     parquet.write(file, table, layout, model=model, datasets=json.dumps(datasets))
 
 
-def read(folder, written, models):
+def read(folder, written, models, attributed=()):
     file = folder / "results" / "small" / "evaluation" / "comparisons.parquet"
     write_records(file, written, ComparisonRecord)
-    return read_comparisons(StandInPlan(), folder, models)
+    return read_comparisons(StandInPlan(attributed=attributed), folder, models)
 
 
 def test_holm_covers_the_named_models_and_their_accuracy_alone(tmp_path):
@@ -166,8 +183,43 @@ def test_several_data_sets_have_one_more_row_over_all_of_them(tmp_path, capsys):
     assert comparisons[2].n == 12
     print_comparisons(comparisons)
     output = " ".join(capsys.readouterr().out.split())
-    assert "correction for 2 comparisons; all data sets: " in output
-    assert output.endswith("corrected for 1 comparison")
+    assert "accuracy by McNemar's exact test over images, for 2 comparisons; " in output
+    assert output.endswith("on whole images, for 1 comparison")
+
+
+def test_t_shap_is_compared_in_rows_of_the_same_table(tmp_path, capsys):
+    # T-SHAP of the captions of three items, by model; an item without T-SHAP is left out.
+    shares = {"b": (0.1, 0.2, 0.3, None), "a": (0.5, 0.4, 0.6, 0.9)}
+    for model, numbers in shares.items():
+        rows = [
+            {
+                "dataset": "mine",
+                "item_id": f"{place}",
+                "role": role,
+                "profile": "equations",
+                "setting": "alignment",
+                "image": f"m{place}",
+                "t_shap": number if role == "caption" else 0.0,
+            }
+            for place, number in enumerate(numbers)
+            for role in ("caption", "foil")
+        ]
+        write_group(tmp_path, "attribution", model, rows, AttributionRecord)
+    attributed = tuple(Run(model, "mine") for model in shares)
+    written = [compare("b", "a", p=0.02), compare("a", "c"), compare("b", "c")]
+    comparisons = read(tmp_path, written, ["a", "b"], attributed)
+    assert [c.metric for c in comparisons] == ["acc_r", "t_shap"]
+    # Each metric is corrected by itself.
+    assert comparisons[0].p_holm == 0.02
+    # Differences 40, 20 and 30; 2 of 8 flips of the images reach their sum.
+    assert comparisons[1].difference == pytest.approx(30)
+    assert (comparisons[1].n, comparisons[1].p_holm) == (3, 0.25)
+    print_comparisons(comparisons)
+    output = " ".join(capsys.readouterr().out.split())
+    assert "a and b: no difference of T-SHAP is shown on mine (p = 0.250)" in output
+    assert output.endswith(
+        "T-SHAP by exchanging the models on whole images, for 1 comparison"
+    )
 
 
 def test_differences_are_printed_and_written_next_to_the_results(tmp_path, capsys):
@@ -176,16 +228,17 @@ def test_differences_are_printed_and_written_next_to_the_results(tmp_path, capsy
     print_comparisons([compare()])
     output = capsys.readouterr().out
     assert "+12.5 [+3.1, +21.9]" in output
-    assert output.endswith("after Holm's correction for 1 comparison\n")
+    assert output.endswith("by McNemar's exact test over images, for 1 comparison\n")
     for suffix in ("csv", "json", "tex"):
         write_results(tmp_path / f"r.{suffix}", rows, [compare()])
     with (tmp_path / "r-differences.csv").open() as lines:
         (row,) = csv.DictReader(lines)
     assert (row["difference"], row["p_holm"]) == ("12.5", "0.011")
+    assert row["metric"] == "acc_r"
     (record,) = json.loads((tmp_path / "r-differences.json").read_text())
     assert (record["difference_low"], record["difference_high"]) == (3.1, 21.9)
     latex = (tmp_path / "r.tex").read_text()
-    assert r"clip & blip\_2 & mine & +12.5 [+3.1, +21.9] & 0.011 \\" in latex
+    assert r"clip & blip\_2 & mine & accuracy & +12.5 [+3.1, +21.9] & 0.011 \\" in latex
     assert r"clip & mine & 40 & 70.0 [60.0, 80.0] \\" in latex
     assert r"Results on mine, with 95 \% intervals" in latex
 

@@ -1,19 +1,25 @@
-"""Paired differences of T-SHAP of captions and of their foils (thesis 4.4.4)."""
+"""Paired differences of T-SHAP: of captions and their foils (thesis 4.4.4), and of two models."""
 
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import combinations
 
 import pandas as pd
 
 from waltz.attribution.verbs import NO_IMAGE
 from waltz.core.files.group_files import Run
 from waltz.core.intervals import Resampling
-from waltz.core.schema import DifferenceRecord
+from waltz.core.schema import ComparisonRecord, DifferenceRecord
 from waltz.evaluation.metrics.paired_differences import (
+    POOLED,
+    SIGN_FLIPS,
     DifferenceKey,
+    ItemNumbers,
     PairedItem,
     build_difference_records,
+    compare_item_numbers,
 )
+from waltz.evaluation.settings import ALIGNMENT, PAIRWISE
 
 CAPTION_LESS_FOIL = "t_shap_caption_less_foil"
 """T-SHAP of captions less T-SHAP of the foils of the same items."""
@@ -46,6 +52,60 @@ def build_foil_differences(
                     key = DifferenceKey(model, profile, setting, metric)
                     items[key][dataset] = _pair_texts(dataset, captions, foils)
     return build_difference_records(items, resampling, bounds={})
+
+
+def compare_shares(
+    attributions: Mapping[Run, pd.DataFrame], profile: str, resampling: Resampling
+) -> list[ComparisonRecord]:
+    """Compare T-SHAP of the captions of each pair of models, on each data set and over all.
+
+    Args:
+        attributions: Frame of the columns `SHARE_COLUMNS` for each model and data set.
+        profile: The profile whose attributions are compared.
+    Returns:
+        Comparisons without Holm's correction, in the order of the models; those over several data
+        sets have the data set `POOLED`.
+    """
+    shares: dict[Run, ItemNumbers] = {}
+    datasets_of_model: dict[str, list[str]] = {}
+    for (model, dataset), frame in attributions.items():
+        shares[model, dataset] = _list_caption_shares(frame, profile)
+        datasets_of_model.setdefault(model, []).append(dataset)
+    comparisons: list[ComparisonRecord] = []
+    for model_a, model_b in combinations(datasets_of_model, 2):
+        names = ComparisonRecord(
+            profile=profile,
+            dataset=POOLED,
+            setting="",
+            metric="t_shap",
+            model_a=model_a,
+            model_b=model_b,
+            test=SIGN_FLIPS,
+            n=0,
+        )
+        datasets = datasets_of_model[model_a]
+        for dataset in datasets:
+            comparison = compare_item_numbers(names, [dataset], shares, resampling)
+            comparisons.append(comparison)
+        if len(datasets) > 1:
+            pooled = compare_item_numbers(names, datasets, shares, resampling)
+            comparisons.append(pooled)
+    return comparisons
+
+
+def _list_caption_shares(frame: pd.DataFrame, profile: str) -> ItemNumbers:
+    """Return T-SHAP of the captions in percent; of decoders, that of the choice between both texts."""
+    is_shown = (
+        (frame["role"] == "caption")
+        & (frame["profile"] == profile)
+        & frame["setting"].isin([ALIGNMENT, PAIRWISE])
+    )
+    captions = frame[is_shown].dropna(subset=["t_shap"])
+    images = captions["image"].fillna(NO_IMAGE)
+    percent = 100 * captions["t_shap"].astype(float)
+    return dict(
+        zip(captions["item_id"], zip(images, percent, strict=True), strict=True)
+    )
 
 
 def _pair_texts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -13,19 +14,26 @@ import typer
 from waltz.cli.output import create_console
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from waltz.core.schema import ComparisonRecord
     from waltz.plan.plan import Plan
+    from waltz.plan.run_table import Run
 
 SIGNIFICANT = 0.05
 """Largest corrected p value with which one model is called better."""
 ALL_DATA_SETS = "all data sets"
 """Name of the data set of a comparison over several; no data set of a study has spaces."""
+T_SHAP = "t_shap"
+NAMES = {"acc_r": "accuracy", T_SHAP: "T-SHAP"}
+"""Name of each metric that is compared."""
 
 
 def read_comparisons(
     plan: Plan, checkout: Path, models: Sequence[str]
 ) -> list[ComparisonRecord]:
-    """Return the differences of accuracy of each pair of models, on each data set and over all.
+    """Return the differences of accuracy of each pair of models, on each data set and over all, and
+    those of T-SHAP if the study computes it.
 
     Args:
         plan: Plan of the study.
@@ -33,8 +41,9 @@ def read_comparisons(
         models: The models that the user named, in this order; a study may have others, which count
             in no correction.
     Returns:
-        Comparisons of the metric `acc_r` in the order of the models, with Holm's correction over
-        those that are returned. Those over all data sets are corrected by themselves.
+        Comparisons of the metrics `acc_r` and `t_shap` in the order of the models, with Holm's
+        correction over those of a metric that are returned. Those over all data sets are corrected
+        by themselves.
     """
     comparisons: list[ComparisonRecord] = []
     file = checkout / plan.results / "evaluation" / "comparisons.parquet"
@@ -42,6 +51,7 @@ def read_comparisons(
         comparisons += of_pair
         if len(of_pair) > 1:
             comparisons.append(_pool(of_pair, plan, checkout))
+    comparisons += _compare_shares(plan, checkout, models)
     return _correct_comparisons(comparisons)
 
 
@@ -121,19 +131,53 @@ def _pool(
     return replace(pooled, dataset=ALL_DATA_SETS)
 
 
+def _compare_shares(
+    plan: Plan, checkout: Path, models: Sequence[str]
+) -> list[ComparisonRecord]:
+    """Return the comparisons of T-SHAP of captions; none if the study does not compute it."""
+    from waltz.attribution.differences import compare_shares
+    from waltz.attribution.summary import SHARE_COLUMNS
+    from waltz.core.files.group_files import read_runs
+    from waltz.core.intervals import Resampling
+    from waltz.core.records import build_frame
+    from waltz.core.schema import ATTRIBUTION
+    from waltz.evaluation.metrics.paired_differences import POOLED
+    from waltz.plan.datasets import PAIRS, RECORDED
+    from waltz.plan.step_settings import get_step_settings
+
+    files: dict[Run, Path] = {}
+    for run in plan.attributed:
+        if run.model in models and plan.datasets[run.dataset].form in (PAIRS, RECORDED):
+            files[run] = checkout / plan.get_run_file("attribution", run)
+    if not files:
+        return []
+    runs = sorted(files, key=lambda run: models.index(run.model))
+    frames: dict[tuple[str, str], pd.DataFrame] = {}
+    tables = read_runs(dict.fromkeys(files.values()), ATTRIBUTION, runs)
+    for model_and_dataset, table in tables.items():
+        frames[model_and_dataset] = build_frame(table.select(SHARE_COLUMNS))
+    resampling = Resampling(**get_step_settings(plan.study, "resampling"))
+    comparisons = compare_shares(frames, plan.study.profiles[0], resampling)
+    for position, comparison in enumerate(comparisons):
+        if comparison.dataset == POOLED:
+            comparisons[position] = replace(comparison, dataset=ALL_DATA_SETS)
+    return comparisons
+
+
 def _correct_comparisons(
     comparisons: Sequence[ComparisonRecord],
 ) -> list[ComparisonRecord]:
-    """Return comparisons whose p values are corrected by Holm: those on single data sets, and those
-    over all data sets.
+    """Return comparisons whose p values are corrected by Holm: in each metric those on single data
+    sets, and those over all data sets.
     """
     from waltz.evaluation.metrics.comparisons import correct_by_holm
 
     # p values that are corrected together, by the position of their comparison.
-    families: dict[bool, dict[int, float]] = {True: {}, False: {}}
+    families: dict[tuple[str, bool], dict[int, float]] = defaultdict(dict)
     for position, comparison in enumerate(comparisons):
         if comparison.p is not None:
-            families[comparison.dataset == ALL_DATA_SETS][position] = comparison.p
+            family = (comparison.metric, comparison.dataset == ALL_DATA_SETS)
+            families[family][position] = comparison.p
     corrected = list(comparisons)
     for p_values in families.values():
         p_holms = correct_by_holm(list(p_values.values()))
@@ -148,6 +192,7 @@ def build_columns(comparison: ComparisonRecord) -> dict[str, object]:
         "model_a": comparison.model_a,
         "model_b": comparison.model_b,
         "dataset": comparison.dataset,
+        "metric": comparison.metric,
         "items": comparison.n,
         "difference": comparison.difference,
         "difference_low": comparison.ci_low,
@@ -164,12 +209,15 @@ def print_comparisons(comparisons: Sequence[ComparisonRecord]) -> None:
 
     if not comparisons:
         return
-    table = Table("model", "less", "data set", "items", "difference (points)", "p")
+    table = Table(
+        *("model", "less", "data set", "number", "items"), "difference (points)", "p"
+    )
     for comparison in comparisons:
         table.add_row(
             comparison.model_a,
             comparison.model_b,
             comparison.dataset,
+            NAMES[comparison.metric],
             str(comparison.n),
             format_difference(comparison),
             format_p(comparison.p_holm),
@@ -182,19 +230,26 @@ def print_comparisons(comparisons: Sequence[ComparisonRecord]) -> None:
 
 def _explain_columns(comparisons: Sequence[ComparisonRecord]) -> str:
     """Return the line below the table that says what its numbers are."""
-    n_pooled = 0
+    counts: defaultdict[str, int] = defaultdict(int)
     for comparison in comparisons:
-        n_pooled += comparison.dataset == ALL_DATA_SETS
-    text = (
-        "difference: of the accuracies on the same items, with 95 % intervals over images; p: McNemar's exact test over"
-        f" images, after Holm's correction for {_count_comparisons(len(comparisons) - n_pooled)}"
-    )
-    if not n_pooled:
-        return text
+        counts[_describe_test(comparison)] += 1
+    tests = []
+    for test, count in counts.items():
+        tests.append(f"{test}, for {_count_comparisons(count)}")
     return (
-        f"{text}; all data sets: each with the same weight, p by exchanging the models on whole images, corrected for"
-        f" {_count_comparisons(n_pooled)}"
+        "difference: first model less second on the same items, with 95 % intervals over images, in all data sets each"
+        f" of the same weight; p, after Holm's correction: {'; '.join(tests)}"
     )
+
+
+def _describe_test(comparison: ComparisonRecord) -> str:
+    """Return what a p value is from; comparisons of the same test are corrected together."""
+    name = NAMES[comparison.metric]
+    if comparison.dataset == ALL_DATA_SETS:
+        return f"{name} on {ALL_DATA_SETS} by exchanging the models on whole images"
+    if comparison.metric == T_SHAP:
+        return f"{name} by exchanging the models on whole images"
+    return f"{name} by McNemar's exact test over images"
 
 
 def _count_comparisons(count: int) -> str:
@@ -229,15 +284,23 @@ def format_p(p: float | None) -> str:
 
 
 def describe_comparison(comparison: ComparisonRecord) -> str:
-    """Return one sentence that says which model is better, or how large a difference may be."""
+    """Return one sentence that says which model is better, or has the higher T-SHAP, or how large a
+    difference may be.
+    """
     pair = f"{comparison.model_a} and {comparison.model_b}"
+    # Accuracy is what the page is about; another number is named.
+    of_metric = ""
+    if comparison.metric == T_SHAP:
+        of_metric = " of T-SHAP"
     if comparison.difference is None:
-        return f"{pair} are not compared on {comparison.dataset}: {comparison.reason}"
+        return f"{pair}: no comparison{of_metric} on {comparison.dataset}: {comparison.reason}"
     p = format_p(comparison.p_holm)
     p_text = f"p {p}" if p.startswith("<") else f"p = {p}"
     if comparison.p_holm is not None and comparison.p_holm <= SIGNIFICANT:
         return _describe_better(comparison, p_text)
-    shown = f"{pair}: no difference is shown on {comparison.dataset} ({p_text})"
+    shown = (
+        f"{pair}: no difference{of_metric} is shown on {comparison.dataset} ({p_text})"
+    )
     if comparison.ci_low is None or comparison.ci_high is None:
         return f"{shown}; too few images say how large one may be"
     largest = max(abs(comparison.ci_low), abs(comparison.ci_high))
@@ -245,7 +308,7 @@ def describe_comparison(comparison: ComparisonRecord) -> str:
 
 
 def _describe_better(comparison: ComparisonRecord, p_text: str) -> str:
-    """Return the sentence of a difference that is larger than chance, from the better model's view."""
+    """Return the sentence of a difference that is larger than chance, with the higher number first."""
     better, worse = comparison.model_a, comparison.model_b
     difference = comparison.difference or 0.0
     ends = [comparison.ci_low, comparison.ci_high]
@@ -253,7 +316,10 @@ def _describe_better(comparison: ComparisonRecord, p_text: str) -> str:
         better, worse = worse, better
         # The interval turns with the sign of the difference.
         ends = [None if end is None else -end for end in reversed(ends)]
-    sentence = f"{better} is better than {worse} on {comparison.dataset} by {abs(difference):.1f} points"
+    verb = "is better than"
+    if comparison.metric == T_SHAP:
+        verb = "has a higher T-SHAP than"
+    sentence = f"{better} {verb} {worse} on {comparison.dataset} by {abs(difference):.1f} points"
     low, high = ends
     if low is not None and high is not None:
         sentence += f" [{low:.1f}, {high:.1f}]"

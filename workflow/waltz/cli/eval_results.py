@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from waltz.cli.eval_comparisons import build_columns, format_difference, format_p
+from waltz.cli.eval_comparisons import (
+    NAMES,
+    build_columns,
+    format_difference,
+    format_p,
+)
 from waltz.cli.output import create_console, write_csv
 from waltz.core.files.atomic import write_text
 from waltz.core.measure import Measure
@@ -318,13 +323,14 @@ def _render_latex(
             "Model": [comparison.model_a for comparison in comparisons],
             "Less": [comparison.model_b for comparison in comparisons],
             "Data set": [comparison.dataset for comparison in comparisons],
+            "Number": [NAMES[comparison.metric] for comparison in comparisons],
             "Difference (points)": list(map(format_difference, comparisons)),
             "$p$": [format_p(comparison.p_holm) for comparison in comparisons],
         }
     )
     # The heading of the column is mathematics, and is not escaped.
     differences = differences.map(escape_latex)
-    caption = "Differences of accuracy on the same items, with 95 % intervals and p values after Holm's correction."
+    caption = "Differences on the same items, with 95 % intervals and p values after Holm's correction."
     return text + differences.to_latex(
         index=False, caption=escape_latex(caption), label="tab:differences"
     )
