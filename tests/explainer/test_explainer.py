@@ -983,6 +983,16 @@ def test_weights_without_values_are_refused(clip):
         Explainer(clip, device="meta")
 
 
+@pytest.mark.filterwarnings("ignore:Some parameters")
+def test_weights_that_a_device_map_left_on_disk_are_refused(clip, tmp_path):
+    processor = load_clip(clip)[1]
+    network = transformers.CLIPModel.from_pretrained(
+        clip, device_map={"": "disk"}, offload_folder=tmp_path
+    )
+    with pytest.raises(ValueError, match="device_map left weights on disk"):
+        Explainer(network.eval(), processor)
+
+
 def test_a_device_that_torch_cannot_use_is_refused(clip):
     with pytest.raises(ValueError, match=r"device: torch cannot use xpu here \("):
         Explainer(clip, device="xpu")

@@ -146,7 +146,14 @@ def _check_loaded_weights(spec: LoadedSpec, device: str | torch.device | None) -
     device of the model.
     """
     tensors = [*spec.network.parameters(), *spec.network.buffers()]
-    if any(tensor.is_meta for tensor in tensors):
+    has_empty = any(tensor.is_meta for tensor in tensors)
+    # accelerate reads such weights only for the time of a forward pass.
+    if has_empty and spec.device_map:
+        raise ValueError(
+            "model: device_map left weights on disk or in main memory, where they cannot be read; load them onto"
+            " GPUs or onto 'cpu' alone, or in fewer bits"
+        )
+    if has_empty:
         raise ValueError(
             "model: weights on the device meta have no values; load them onto 'cpu' or 'cuda:0'"
         )
