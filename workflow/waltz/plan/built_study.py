@@ -115,8 +115,10 @@ def omit_filters(study: Settings, filters: Collection[str]) -> Settings:
 
 def list_judges(study: Settings, filters: Collection[str]) -> list[str]:
     """Return the models of a study that some filters load."""
-    keys = [key for name in filters for key in FILTER_MODELS[name]]
-    return [study["filters"][key] for key in keys]
+    judges: list[str] = []
+    for name in filters:
+        judges += map(study["filters"].get, FILTER_MODELS[name])
+    return judges
 
 
 def leave_out(study: Settings, instruments: Collection[str]) -> Settings:

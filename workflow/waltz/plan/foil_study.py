@@ -246,9 +246,10 @@ def write_study(file: Path, text: str) -> str:
         )
     study, new_study = yaml.safe_load(body), yaml.safe_load(new_body)
     # Other data, or another model of the same name, would mix results of two studies in one folder.
-    changed = [
-        key for key in ("sources", "extends") if study.get(key) != new_study.get(key)
-    ]
+    changed = []
+    for key in ("sources", "extends"):
+        if study.get(key) != new_study.get(key):
+            changed.append(key)
     if _holds_other_models(study["models"], new_study["models"]):
         changed.append("models")
     if changed:

