@@ -87,6 +87,36 @@ def test_wrong_images_are_refused(data, image, fault):
 
 
 @pytest.mark.parametrize(
+    ("names", "instruments"),
+    [
+        ("Plurality, nouns,", ["plurality", "foil-it"]),
+        ("counting,counting-balanced", ["counting-balanced"]),
+    ],
+)
+def test_instruments_are_named_in_any_case(data, names, instruments):
+    captions = write_captions(data, 1)
+    result = run(captions, "--images", data / "photos", "--instruments", names)
+    assert list(yaml.safe_load(result.stdout)["instruments"]) == instruments
+
+
+@pytest.mark.parametrize("names", [",", "plural", "coreference"])
+def test_only_instruments_of_captions_are_offered(data, names):
+    captions = write_captions(data, 1)
+    result = run(captions, "--images", data / "photos", "--instruments", names)
+    assert result.exit_code == 1
+    assert "plurality" in result.stderr
+    assert "coreference-standard" not in result.stderr
+
+
+def test_a_missing_file_is_named(data):
+    result = run(data / "no.csv", "--images", data / "photos")
+    assert (
+        result.stderr
+        == f"waltz: {data / 'no.csv'}: no such file or folder; correct the path\n"
+    )
+
+
+@pytest.mark.parametrize(
     ("name", "study"), [("zoo", "build-zoo"), ("build-zoo", "build-zoo")]
 )
 def test_the_name_starts_with_build_once(data, name, study):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.cli.output import create_console
+from waltz.cli.output import check_inputs, create_console
 from waltz.cli.people import PORT, SERVER, ImagePrefix
 from waltz.cli.run.checkout import CONFIG, find_checkout
 from waltz.cli.run.written_study import (
@@ -117,6 +117,7 @@ def build_command(
     after each step, and examples.
     """
     checkout = find_checkout()
+    check_inputs(captions)
     _check_options(images, export)
     from waltz.benchmark.people.platforms import choose_platform
     from waltz.plan.built_study import (
@@ -133,7 +134,7 @@ def build_command(
 
     if validate is not None:
         validate = choose_platform(validate, "--validate")
-    chosen = choose_instruments([part.strip() for part in instruments.split(",")])
+    chosen = choose_instruments(_split(instruments))
     source, n_captions = _describe_source(captions, images, checkout)
     notes = {} if filters else {"filters": NO_FILTERS}
     # Balancing leaves next to nothing of a small file.
@@ -197,6 +198,11 @@ def build_command(
     if validate:
         _write_tasks(items, results, validate, image_prefix, seed, images)
     _print_next_steps(results, name, export)
+
+
+def _split(names: str) -> list[str]:
+    """Return the names between commas."""
+    return list(filter(None, map(str.strip, names.split(",")))) or [names]
 
 
 def _check_options(images: Path, export: str | None) -> None:

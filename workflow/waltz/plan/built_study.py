@@ -1,6 +1,7 @@
 """The study that `waltz build` writes, which builds a benchmark from captions."""
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import filterfalse
 
 from waltz.core.errors import UserError, build_name_error
 from waltz.instruments import (
@@ -37,9 +38,12 @@ def choose_instruments(names: Sequence[str]) -> list[str]:
     Raises:
         UserError: A name is unknown, or the instrument needs more than captions.
     """
-    known_names = [*SHORT_NAMES, *CAPTION_INSTRUMENTS]
+    known_names = list(CAPTION_INSTRUMENTS)
+    for name, instrument in SHORT_NAMES.items():
+        if instrument in CAPTION_INSTRUMENTS:
+            known_names.append(name)
     chosen: list[str] = []
-    for name in names:
+    for name in map(str.lower, names):
         instrument = SHORT_NAMES.get(name, name)
         if instrument in CAPTION_INSTRUMENTS:
             chosen.append(instrument)
@@ -108,8 +112,8 @@ def omit_filters(study: Settings, filters: Collection[str]) -> Settings:
     """Return a study that `build_caption_study` built, without some filters of its instruments."""
     instruments: Settings = {}
     for name, entry in study["instruments"].items():
-        left = [part for part in entry["filters"] if part not in filters]
-        instruments[name] = {**entry, "filters": left}
+        left = filterfalse(filters.__contains__, entry["filters"])
+        instruments[name] = {**entry, "filters": list(left)}
     return {**study, "instruments": instruments}
 
 
