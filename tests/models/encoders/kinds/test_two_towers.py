@@ -221,3 +221,10 @@ def test_a_loaded_network_that_reads_regions_is_refused_in_one_true_line(
         UserError, match="LxmertForPreTraining: reads regions of an image"
     ):
         waltz.Explainer(network.eval(), processor)
+
+
+def test_a_network_that_answers_questions_gives_no_score_of_a_text(tmp_path):
+    for part in build("vilt-answering"):
+        part.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="chooses an answer to a question"):
+        waltz.Explainer(str(tmp_path))
