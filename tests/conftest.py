@@ -116,7 +116,11 @@ def build_network(kind: str):
 @pytest.fixture(scope="session")
 def tiny_model_folder(tmp_path_factory, tokenizer) -> Path:
     """A tiny GPT-2 with its tokenizer, as a folder in transformers format."""
-    folder = tmp_path_factory.mktemp("models") / "tiny-gpt2"
-    build_network("gpt2").save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    from workflow_runs.shared_folder import build_once
+
+    # One path for all workers: results name it, and are compared with those of other workers.
+    def build(folder):
+        build_network("gpt2").save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+    return build_once(tmp_path_factory, "tiny-gpt2", build)

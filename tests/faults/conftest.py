@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from workflow_runs.checkout import TARGET, Checkout, checkout, copied, tiny_study
+from workflow_runs.shared_folder import build_once
 
 
 @pytest.fixture(scope="session")
@@ -33,9 +34,11 @@ def fresh(small, tmp_path) -> Checkout:
 @pytest.fixture(scope="session")
 def undisturbed(small, tmp_path_factory) -> Checkout:
     """The same after an undisturbed run; look, but do not touch."""
-    done = copied(small, tmp_path_factory.mktemp("undisturbed") / "waltz")
-    done.snakemake(TARGET)
-    return done
+
+    def build(folder):
+        copied(small, folder).snakemake(TARGET)
+
+    return Checkout(build_once(tmp_path_factory, "undisturbed", build))
 
 
 @pytest.fixture

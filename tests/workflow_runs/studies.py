@@ -9,6 +9,7 @@ import yaml
 from PIL import Image
 
 from workflow_runs.checkout import Checkout, checkout
+from workflow_runs.shared_folder import build_once
 
 INSTRUMENTS = ("existence", "plurality", "relations", "action-replacement")
 """One without a filter, one with filters, one that a model proposes as well, one with a ranking;
@@ -35,9 +36,11 @@ LLAVA = {
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory, tiny_model_folder) -> Checkout:
     """A tiny language model on pairs, up to the report."""
-    run = checkout(tmp_path_factory.mktemp("tiny") / "waltz", tiny_model_folder)
-    run.snakemake()
-    return run
+
+    def build(folder):
+        checkout(folder, tiny_model_folder).snakemake()
+
+    return Checkout(build_once(tmp_path_factory, "tiny-run", build))
 
 
 @pytest.fixture(scope="session")

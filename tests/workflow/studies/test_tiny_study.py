@@ -113,7 +113,7 @@ def test_a_run_gives_tables_figures_and_a_page(tiny_run):
     )
 
 
-def test_the_readmes_commands_about_a_run_show_it(tiny_run):
+def test_the_readmes_commands_about_a_run_show_it(after_run):
     block = re.search(
         r"```bash\n(waltz .*?)```", (ROOT / "README.md").read_text(), re.DOTALL
     )[1]
@@ -126,10 +126,12 @@ def test_the_readmes_commands_about_a_run_show_it(tiny_run):
     ]
     for name, *arguments in commands:
         program = [sys.executable, "-c", "from waltz.cli.app import app; app()"]
-        environment = tiny_run.environment(PYTHONPATH=str(tiny_run.folder / "workflow"))
+        environment = after_run.environment(
+            PYTHONPATH=str(after_run.folder / "workflow")
+        )
         result = subprocess.run(
             [*program, *arguments],
-            cwd=tiny_run.folder,
+            cwd=after_run.folder,
             env=environment,
             capture_output=True,
             text=True,
