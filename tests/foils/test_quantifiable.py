@@ -83,6 +83,9 @@ def find_reasons(caption):
         ("This is a kitchen.", "kitchen", rules.PREDICATE),
         ("Two women, one holding a cake, sit.", "women", rules.COUNTED_AGAIN),
         ("A boy dressed in orange.", "orange", rules.NOT_COUNTED),
+        ("Woman and dog sitting on a bench.", "woman", rules.SHARED_ARTICLE),
+        ("A group with three men sitting next to each other.", "men", rules.JOINT),
+        ("A view of the Orion constellation.", "constellation", rules.NAME),
     ],
 )
 def test_a_phrase_that_no_quantifier_fits_is_rejected(caption, noun, reason):
@@ -130,6 +133,13 @@ def test_a_question_is_refused():
 )
 def test_a_countable_noun_changes_its_number(caption, pair):
     assert pair in list_pairs(caption)
+
+
+def test_no_capital_is_left_behind_a_quantifier():
+    pairs = list_pairs("Dog with black collar rolling in dirt.")
+    assert ("Exactly one dog with", "Some dogs with") in {
+        (caption[:20], foil[:14]) for caption, foil in pairs
+    }
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,8 @@ def _write_text(
 
     # A first word that is not a name loses its capital, now that a quantifier precedes it.
     stem = pieces[phrase.stem]
-    if phrase.stem == 0 and doc[0].tag_ not in {"NNP", "NNPS"}:
+    is_name = doc[0].tag_ in {"NNP", "NNPS"} and words[0] != words[0].lower()
+    if phrase.stem == 0 and not is_name:
         stem = stem.lower()
     # The quantifier replaces all tokens before the stem.
     pieces[phrase.start : phrase.stem + 1] = [quantifier, " ", stem]

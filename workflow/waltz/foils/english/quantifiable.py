@@ -357,6 +357,10 @@ def _is_in_name(phrase: NounPhrase) -> bool:
     has_title = any(
         token.is_title and token.i > phrase.start for token in phrase.determiners
     )
+    # "the Orion constellation" is a single one by its name.
+    has_the = any(token.lower_ == "the" for token in phrase.determiners)
+    if has_the and NAME_TAG.matches_any(phrase.words[:-1]):
+        return True
     is_name = head.is_title and head.tag_ in {"NNP", "NNPS"}
     # At the start of a text a capital says nothing.
     is_noun = phrase.start == 0 and (phrase.determiners or is_in_wordnet(head.lower_))
@@ -567,8 +571,13 @@ def _find_subject(verb: Token) -> Token | None:
 
 def _is_joint(phrase: NounPhrase) -> bool:
     """Return True for several things that do what one cannot do alone ("walk arm in arm")."""
-    is_subject = phrase.head.dep_ in {"nsubj", "nsubjpass", "ROOT", "attr"}
-    if "pl" not in list_numbers(phrase.head) or not is_subject:
+    if "pl" not in list_numbers(phrase.head):
+        return False
+    # "men sitting next to each other"
+    modifiers = {token.lower_ for token in phrase.head.subtree}
+    if {"each", "other"} <= modifiers:
+        return True
+    if phrase.head.dep_ not in {"nsubj", "nsubjpass", "ROOT", "attr"}:
         return False
     words = [token.lower_ for token in phrase.head.sent]
     # "arm in arm", "side by side"
@@ -602,7 +611,9 @@ def _shares_article(phrase: NounPhrase) -> bool:
     inner = {token.lower_ for token in phrase.words[:-1]}
     if len(inner & OPPOSITES) > 1 and inner & {"and", "or", "/", "&"}:
         return True
-    if list_numbers(phrase.head) != ("sg",) or not phrase.determiners:
+    # "a bathtub, window and sink" is a list, whose later nouns need no article.
+    is_first = phrase.determiners or phrase.start == 0
+    if list_numbers(phrase.head) != ("sg",) or not is_first:
         return False
     after = _get_after(phrase, 2)
     if len(after) < 2 or after[0].lower_ not in {"and", "or", "&", "/"}:
