@@ -98,7 +98,7 @@ def test_two_models_are_compared_as_the_page_says(fresh):
     ]
     result = run_waltz(fresh, *command[1:])
     assert result.returncode == 0, result.stderr
-    assert "Holm's correction for 1 comparisons" in result.stdout
+    assert "McNemar's exact test over images, for 1 comparison" in result.stdout
     assert "clip & matcher & zoo" in (fresh.folder / "comparison.tex").read_text()
 
 

@@ -824,6 +824,7 @@ class Plan:
 
     def list_user_pairs_among(self, runs: Iterable[Run]) -> list[str]:
         """Return the data sets of some runs that are files of pairs, which may have groups."""
+        # Other formats have one image an item, so that their files need not be waited for.
         names = []
         for _, name in runs:
             if name in self.item_sets and self.get_item_format(name) == "pairs":
