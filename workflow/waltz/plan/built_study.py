@@ -119,6 +119,7 @@ def omit_filters(study: Settings, filters: Collection[str]) -> Settings:
 
 def list_judges(study: Settings, filters: Collection[str]) -> list[str]:
     """Return the models of a study that some filters load."""
+    # A filter may load several models, such as a parser and a language model.
     judges: list[str] = []
     for name in filters:
         judges += map(study["filters"].get, FILTER_MODELS[name])
@@ -133,6 +134,7 @@ def leave_out(study: Settings, instruments: Collection[str]) -> Settings:
     left["groups"] = {"pairs": names}
     left["benchmark"] = dict(study["benchmark"])
     answers = _select(study["benchmark"].get("annotations", {}), names)
+    # A study without answers has no key for them, as when it was first written.
     if answers:
         left["benchmark"]["annotations"] = answers
     else:

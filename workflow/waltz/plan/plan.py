@@ -460,6 +460,7 @@ class Plan:
 
     def describe_missing_packages(self) -> dict[str, str]:
         """Return a message for each missing package that models of the study need, by package."""
+        # A model that is registered but not run needs nothing.
         users: defaultdict[str, list[str]] = defaultdict(list)
         for name in self.runs.models:
             spec = self.models[name]
