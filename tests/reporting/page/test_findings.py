@@ -213,6 +213,17 @@ def test_several_models_are_described_by_kind_of_foil():
     ]
 
 
+def test_a_model_with_few_items_of_each_data_set_hides_no_kind_of_foil():
+    rows = [row("clip", dataset, value) for dataset, value in NOUNS_AND_MORE.items()]
+    rows += [row("llava", dataset, 52.0, n=17) for dataset in NOUNS_AND_MORE]
+    (words,) = describe_findings(summarize_models(rows, [], [], {}))
+    assert words.startswith(
+        "The models prefer the caption to a false text, its foil, in 46 % [42, 50] on relations to"
+        " 84 % [80, 88] on nouns (clip, above chance on 2 of 4 data sets) and 52 % ["
+    )
+    assert words.endswith("] (llava) of all cases; guessing gives 50 %.")
+
+
 def test_data_sets_with_too_few_items_are_named_and_left_out():
     rows = [row("clip", "one", 60.0), row("clip", "two", 99.0, n=29)]
     sentence = "clip prefers the caption to a false text, its foil, in 60 % [56, 64]"

@@ -599,17 +599,20 @@ def _compare_accuracies(
         subject, action = models[0].name, f"{verb}s {rest}"
         if models[0].kind == TEXT_ONLY:
             subject = f"{subject}, which does not see the image,"
-    # A mean is given only where no data set alone has enough items.
+    # A mean is given only of models that have no data set with enough items.
+    detailed = [model for model in models if model.ranked]
+    coarse = [model for model in models if not model.ranked]
+    clauses = []
     datasets = sorted(models[0].accuracies)
-    if not all(model.ranked for model in models):
-        accuracies = f"{_compare_means(models)} of all cases{location}"
-    elif len(datasets) <= MOST_NAMES:
-        clauses = [_compare_models(models, dataset) for dataset in datasets]
-        accuracies = _join_words([clause for clause in clauses if clause])
-    elif len(models) <= MOST_NAMES:
-        accuracies = _join_words([_compare_datasets(model, models) for model in models])
+    if len(datasets) <= MOST_NAMES:
+        clauses += [_compare_models(models, dataset) for dataset in datasets]
+    elif len(detailed) <= MOST_NAMES:
+        clauses += [_compare_datasets(model, models) for model in detailed]
     else:
-        accuracies = _find_extremes(models)
+        clauses.append(_find_extremes(detailed))
+    if coarse:
+        clauses.append(f"{_compare_means(coarse, models)} of all cases{location}")
+    accuracies = _join_words(list(filter(None, clauses)))
     return f"{subject} {action} in {accuracies}{_name_chance(models)}{_name_small(models)}."
 
 
@@ -667,9 +670,16 @@ def _find_extremes(models: Sequence[ModelFinding]) -> str:
     return _join_ends([text for _, text in accuracies])
 
 
-def _compare_means(models: Sequence[ModelFinding]) -> str:
-    """Return the clause about the lowest and the highest mean accuracy."""
-    ranked = sorted(models, key=lambda model: model.accuracy.value or 0.0)
+def _compare_means(
+    coarse: Sequence[ModelFinding], models: Sequence[ModelFinding]
+) -> str:
+    """Return the clause about the lowest and the highest mean accuracy.
+
+    Args:
+        coarse: Models of which only the mean is over enough items.
+        models: All models of the sentence.
+    """
+    ranked = sorted(coarse, key=lambda model: model.accuracy.value or 0.0)
     accuracies = []
     for model in ranked:
         accuracy = _format_accuracy(model.accuracy)
