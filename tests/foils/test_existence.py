@@ -303,6 +303,7 @@ def state_mentions(caption: str) -> list[str]:
         ("A man without a hat", ["There is a man."]),
         ("A statue of a horse", []),
         ("A cloud shaped like a horse", ["There is a cloud."]),
+        ("A pillow in the shape of a fish", ["There is a pillow."]),
         ("A group of people in a row", ["There are people."]),
         ("Platform 9 trains wait.", []),
         ("A man takes a picture of other items", ["There is a man."]),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, MakerOptions, Refusal
 from waltz.foils.english.coco_nouns import NO_NOUN, NOT_SALIENT, read_categories
-from waltz.foils.foil_it import build_candidates, build_noun_foil
+from waltz.foils.foil_it import NOT_ASSERTED, build_candidates, build_noun_foil
 from waltz.sources.records import CaptionRecord
 
 
@@ -160,3 +160,9 @@ def test_a_category_is_exchanged_within_its_supercategory() -> None:
     }
     assert "person" not in categories
     assert all(len(set(kind)) == len(kind) > 1 for kind in categories.values())
+
+
+def test_things_below_a_bound_are_not_exchanged() -> None:
+    # As many cats and no dogs would make both texts true.
+    (refusal,) = build_of("A box with no more than two cats")
+    assert refusal == Refusal(NOT_ASSERTED)

@@ -51,6 +51,9 @@ def test_prepositions_are_found_whole(caption, prepositions):
         "A man stands up on a hill.",
         "There is no dog on the couch.",
         "Two of the dogs",
+        "Houses grow over the years.",
+        "A cat sleeps in the rays of a lamp.",
+        "Toys are scattered across the floor.",
     ],
 )
 def test_other_words_are_no_prepositions_of_place(caption):

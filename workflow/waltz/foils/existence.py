@@ -66,10 +66,12 @@ DEPICTIONS = frozenset((
 ))  # fmt: skip
 """Things that show other things, which need not exist."""
 LIKENESSES = frozenset((
-    "absent", "as", "away", "drawn", "except", "fake", "for", "former", "future", "if", "imaginary", "instead",
-    "invisible", "like", "missing", "painted", "resembling", "shaped", "than",
+    "absent", "as", "away", "drawn", "except", "fake", "for", "form", "former", "future", "if", "imaginary", "instead",
+    "invisible", "like", "missing", "painted", "resembling", "shape", "shaped", "silhouette", "style", "than",
 ))  # fmt: skip
-"""Words by which a caption names a thing that need not exist ("looks like a horse")."""
+"""Words by which a caption names a thing that need not exist ("looks like a horse", "in the shape of
+a fish").
+"""
 NO_THINGS = frozenset((
     "face", "item", "items", "object", "objects", "picture", "pictures", "places", "process", "size", "sizes", "thing",
     "things", "types", "kinds", "sorts", "directions", "expression", "smile", "pose", "poses",

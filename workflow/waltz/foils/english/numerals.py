@@ -44,6 +44,8 @@ NO_COUNT_BEFORE = frozenset((
     "number", "or", "other", "over", "page", "past", "perhaps", "phase", "possibly", "previous", "remaining", "roughly",
     "same", "some", "than", "these", "those", "to", "top", "under",
 ))  # fmt: skip
+SUMS = TokenPattern(words=("average", "maximum", "minimum", "sum", "total"))
+"""Nouns of which "of" and a numeral are a bound or a sum ("a minimum of two dogs")."""
 PLACES = frozenset(("about", "around", "at", "over", "past", "to", "under"))
 """Words that are prepositions of place as often as estimates ("over two bridges")."""
 # "two or three dogs", "two to three", "two and a half", "two dozen".
@@ -196,6 +198,8 @@ def _spoils_count(before: Token, numeral: Token) -> bool:
         return before.i == 0 or not governs_noun
     if before.lower_ in NO_COUNT_BEFORE or NUMERAL.matches(before):
         return True
+    if before.lower_ == "of" and SUMS.matches(before.head):
+        return True
     if not before.whitespace_:  # "#2", "B-2"
         return True
     if numeral.text.isdigit() and NOUN.matches(before):
@@ -238,6 +242,9 @@ def _breaks_phrase(token: Token) -> bool:
 
 def is_denied(noun: Token) -> bool:
     """Return True for a noun whose thing a negation or a condition takes away."""
+    # "no more than two cats"
+    if DENYING.matches_any(noun.doc[noun.left_edge.i : noun.i]):
+        return True
     for token in (noun, *noun.ancestors):
         # "Two chairs without cushions" denies no chairs.
         before = [child for child in token.children if child.i < noun.i]

@@ -83,15 +83,19 @@ SLOPES = frozenset((
 ))  # fmt: skip
 """Things of which an image shows whether one moves up or down."""
 NO_PLACES = frozenset((
-    "act", "action", "afternoon", "air", "area", "back", "backdrop", "background", "black", "bottom", "bunch",
-    "center", "centre", "circle", "city", "color", "competition", "contest", "corner", "country", "countryside",
-    "couple", "dark", "day", "daylight", "direction", "display", "distance", "edge", "end", "evening", "event",
-    "fall", "fashion", "foreground", "front", "game", "ground", "group", "image", "left", "light", "line",
-    "lot", "lots", "manner", "match", "middle", "mode", "moment", "mood", "morning", "motion", "move", "night",
-    "number", "other", "others", "outdoors", "pair", "party", "photo", "picture", "pose", "position", "process", "rain",
-    "right", "row", "rows", "season", "series", "shade", "shadow", "shot", "side", "sides", "sky", "spring",
-    "style", "summer", "sun", "sunlight", "sunset", "time", "top", "tournament", "town", "trip", "turn",
-    "variety", "view", "walk", "way", "weather", "while", "white", "wild", "wind", "winter", "world",
+    "act", "action", "afternoon", "age", "ages", "air", "area", "autumn", "back", "backdrop", "background",
+    "black", "bottom", "bunch", "center", "centre", "centuries", "century", "circle", "city", "color",
+    "competition", "contest", "corner", "country", "countryside", "couple", "dark", "dawn", "day", "daylight",
+    "days", "decade", "decades", "direction", "display", "distance", "dusk", "edge", "end", "evening", "event",
+    "fall", "fashion", "fog", "foreground", "form", "front", "game", "glow", "ground", "group", "haze", "hour",
+    "hours", "image", "left", "light", "lights", "line", "lot", "lots", "manner", "match", "middle", "minute",
+    "minutes", "mist", "mode", "moment", "month", "months", "mood", "moonlight", "morning", "motion", "move",
+    "night", "nights", "noon", "number", "other", "others", "outdoors", "pair", "party", "photo", "picture",
+    "pose", "position", "process", "rain", "ray", "rays", "right", "row", "rows", "season", "second", "seconds",
+    "series", "shade", "shadow", "shape", "shot", "side", "sides", "sky", "smoke", "snow", "spring", "style",
+    "summer", "sun", "sunlight", "sunrise", "sunset", "sunshine", "time", "top", "tournament", "town", "trip",
+    "turn", "variety", "view", "walk", "way", "weather", "week", "weeks", "while", "white", "wild", "wind",
+    "winter", "world", "year", "years",
 ))  # fmt: skip
 """Nouns behind a preposition that name no place that another preposition could deny."""
 CLOTHES = frozenset((
@@ -101,7 +105,11 @@ CLOTHES = frozenset((
     "skis", "suit", "suits", "sunglasses", "sweater", "swimsuit", "tie", "ties", "tuxedo", "uniform",
     "uniforms", "vest", "wetsuit", "wetsuits",
 ))  # fmt: skip
+SPREADING = frozenset(("dot", "extend", "scatter", "sprawl", "spread", "stretch"))
+"""Verbs behind which "across" and "along" say nearly the same."""
 VERBS_OF_PREPOSITION = {
+    "across": SPREADING,
+    "along": SPREADING,
     "at": frozenset((
         "aim", "arrive", "bark", "gaze", "glance", "laugh", "look", "point", "smile", "stare", "swing", "throw",
         "wave",
