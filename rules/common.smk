@@ -147,14 +147,16 @@ if workflow.local_exec:
 if workflow.is_main_process:
     for NAME, REASON in COMPLETE_PLAN.skipped.items():
         print(f"waltz: {NAME}: {REASON}", file=sys.stderr)
-    # Only runs on GPUs use 4 bits, and environments of `--sdm conda` contain the package for it.
-    RUNS_ON_GPUS = GPUS or not workflow.local_exec
-    FAULT = ""
-    if RUNS_ON_GPUS and not snakemake_compat.runs_in_environments(workflow):
-        FAULT = PLAN.describe_missing_quantizer()
-    if FAULT and job_server.has_gpu_driver():
-        sys.exit(f"waltz: {FAULT}")
-    if FAULT:
+    # The environments of `--sdm conda` contain the packages that models need.
+    FAULTS = {}
+    if not snakemake_compat.runs_in_environments(workflow):
+        FAULTS = PLAN.describe_missing_packages()
+    # Only runs on GPUs use 4 bits; the scheduler's machines may have what this one lacks.
+    if workflow.local_exec and not GPUS:
+        FAULTS.pop("bitsandbytes", None)
+    for PACKAGE, FAULT in FAULTS.items():
+        if PACKAGE != "bitsandbytes" or job_server.has_gpu_driver():
+            sys.exit(f"waltz: {FAULT}")
         print(f"waltz: {FAULT}", file=sys.stderr)
     if STUDY.only:
         LEFT_OUT = len(PLAN.skipped) - len(COMPLETE_PLAN.skipped)
