@@ -27,4 +27,7 @@ def test_a_finished_run_becomes_a_crate(after_run):
     job = by_id[origin["@id"]]
     assert job["command"] == "script: workflow/scripts/metrics_part.py"
     inputs = {by_id[file["@id"]]["contentUrl"] for file in job["usedDataset"]}
-    assert inputs == {"results/tiny/evaluation/tiny-gpt2/pairs.parquet"}
+    assert inputs == {
+        "results/tiny/benchmark/own-counting.parquet",
+        "results/tiny/evaluation/tiny-gpt2/pairs.parquet",
+    }
