@@ -224,6 +224,37 @@ def test_a_circulation_is_at_least_as_large_as_the_mirrored_swaps(swap_list):
     assert len(select_balanced(rows, BalanceLimits(js=0), 3)) >= mirrored
 
 
+@settings(max_examples=25, deadline=None)
+@given(swaps, st.sampled_from([0.2, 0.5, 0.8]))
+def test_each_added_candidate_raises_the_distance_least(swap_list, js):
+    rows = [
+        candidate(n, caption, foil) for n, (caption, foil, _) in enumerate(swap_list)
+    ]
+    selected = select_rows(rows, BalanceLimits(js=0))
+    left = [row for row in rows if row not in selected]
+
+    def read_swap(row):
+        return row.caption_phrases, row.foil_phrases
+
+    while left:
+        # Rounded, since equal distances are decided by the letters of the phrases.
+        distance, _, _, best = min(
+            (
+                round(compute_jensen_shannon([*selected, row]), 9),
+                read_swap(row),
+                rank(row.item_id, 3),
+                row.item_id,
+            )
+            for row in left
+        )
+        if distance > js:
+            break
+        selected += [row for row in left if row.item_id == best]
+        left = [row for row in left if row.item_id != best]
+    balanced = select_rows(rows, BalanceLimits(js=js))
+    assert {row.item_id for row in balanced} == {row.item_id for row in selected}
+
+
 SIZES = {"plurality": 120, "relations": 100}
 
 

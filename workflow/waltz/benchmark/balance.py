@@ -9,8 +9,9 @@ the required size, a greedy phase adds candidates: each time the candidate that 
 least, as long as the distance stays within the limit of the study.
 """
 
+import heapq
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from operator import attrgetter
@@ -82,8 +83,8 @@ class _Candidate:
     """The columns of a candidate that its selection depends on.
 
     Attributes:
-        rank: Position in the seeded order, from 0 up to 2**64; a candidate with a higher rank is
-            preferred.
+        rank: Position in the seeded order, from 0 up to 2**64. The integer program prefers higher
+            ranks, the greedy phase lower ones.
         removed: Phrases that are removed from the caption.
         inserted: Phrases that are inserted in the foil.
     """
@@ -297,34 +298,45 @@ def _add_candidates(
     selected = set(selected)
     counts = _PhraseCounts([candidates[index] for index in selected])
     used_rows = {candidates[index].source_row for index in selected}
+    # Only the best candidate of a swap matters: all of them change the distance equally.
     indices_by_swap = _group_by_swap(candidates, selected)
-    while len(selected) < size:
-        # Only the best candidate of a swap matters: all of them change the distance equally.
-        open_swaps: list[Swap] = []
-        for swap, indices in indices_by_swap.items():
-            # The preferred candidate is the last; those whose source row has an item can no longer
-            # be used.
-            while indices and candidates[indices[-1]].source_row in used_rows:
-                indices.pop()
-            if indices and counts.is_within_caps(swap, caps):
-                open_swaps.append(swap)
-        if not open_swaps:
-            break
+    swaps_by_phrase = _group_by_phrase(indices_by_swap)
+    increases = {swap: counts.compute_increase(swap) for swap in indices_by_swap}
+    # Equal increases are decided by the letters of the phrases.
+    queue = [(increase, swap) for swap, increase in increases.items()]
+    heapq.heapify(queue)
+    while len(selected) < size and queue:
+        increase, swap = heapq.heappop(queue)
+        # The queue keeps entries whose increase has changed since.
+        if increase != increases[swap]:
+            continue
+        # A swap without a candidate, or beyond a cap, stays so.
+        indices = indices_by_swap[swap]
+        # The preferred candidate is the last; those whose source row has an item can no longer be
+        # used.
+        while indices and candidates[indices[-1]].source_row in used_rows:
+            indices.pop()
+        if not indices or not counts.is_within_caps(swap, caps):
+            continue
 
-        # Equal increases are decided by the letters of the phrases.
-        increase, swap = min(
-            (counts.compute_increase(swap), swap) for swap in sorted(open_swaps)
-        )
         # n after the swap, which exchanges the same number of phrases on both sides.
         n_phrases = counts.removed.total() + len(swap[0])
         squared_distance = 1 + (counts.total + increase) / (2 * n_phrases)
         # The swap raises the distance least, so no other stays within the limit either.
         if squared_distance > highest_distance**2:
             break
-        index = indices_by_swap[swap].pop()
+        index = indices.pop()
         selected.add(index)
         used_rows.add(candidates[index].source_row)
         counts.add(swap, increase)
+
+        # Only the increases of swaps that share a phrase change.
+        changed_swaps: set[Swap] = set()
+        for phrase in swap[0] + swap[1]:
+            changed_swaps |= swaps_by_phrase[phrase]
+        for changed_swap in changed_swaps:
+            increases[changed_swap] = counts.compute_increase(changed_swap)
+            heapq.heappush(queue, (increases[changed_swap], changed_swap))
     return selected
 
 
@@ -332,7 +344,7 @@ def _group_by_swap(
     candidates: Sequence[_Candidate], selected: set[int]
 ) -> dict[Swap, list[int]]:
     """Return for each swap the indices of its candidates that are not selected; the preferred
-    candidate is last.
+    candidate, of the lowest rank, is last.
     """
     indices_by_swap: dict[Swap, list[int]] = defaultdict(list)
     order = sorted(
@@ -342,6 +354,15 @@ def _group_by_swap(
         if index not in selected:
             indices_by_swap[candidates[index].swap].append(index)
     return indices_by_swap
+
+
+def _group_by_phrase(swaps: Iterable[Swap]) -> dict[str, set[Swap]]:
+    """Return for each phrase the swaps that remove or insert it."""
+    swaps_by_phrase: dict[str, set[Swap]] = defaultdict(set)
+    for removed, inserted in swaps:
+        for phrase in removed + inserted:
+            swaps_by_phrase[phrase].add((removed, inserted))
+    return swaps_by_phrase
 
 
 class _PhraseCounts:
