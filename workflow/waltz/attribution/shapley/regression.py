@@ -16,6 +16,7 @@ predicted too close to the gains in known ones; this bias shrinks with more coal
 each random pair in turn shows how far the prediction is off, which gives a standard error.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -222,14 +223,18 @@ def _choose_correlation(
     correlation is never skipped.
 
     Args:
-        distances: d(S, B), float64 of shape (m, m).
+        distances: d(S, B), float64 of shape (m, m), of coalitions that include the complement of
+            each of them.
         values: Values minus their center, float64 of shape (m, width).
     """
     best: tuple[float, np.ndarray] = CORRELATIONS[0], distances
     smallest_error = math.inf
+    # The complement of a coalition is the one that differs from it in all players.
+    complements = distances.argmax(axis=1)  # (m,)
+    first_of_pair = np.flatnonzero(np.arange(len(distances)) < complements)
     for correlation in CORRELATIONS:
         covariance = correlation**distances
-        inverse = np.linalg.inv(covariance + NUGGET * np.eye(len(distances)))
+        inverse = _invert_pairs(covariance, first_of_pair, complements[first_of_pair])
         coefficients = inverse @ values
         misfit = np.abs(covariance @ coefficients - values).max()
         is_fitted = misfit <= MAX_MISFIT * np.abs(values).max()
@@ -242,6 +247,37 @@ def _choose_correlation(
     return best
 
 
+def _invert_pairs(
+    covariance: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> np.ndarray:
+    """Return the inverse of a covariance of coalitions and their complements, plus the nugget.
+
+    With A the covariance of the first coalitions of the pairs, and B their covariance with the
+    second coalitions, that of all is [[A, B], [B, A]]. The sum and the difference of the values of a
+    pair are uncorrelated, with covariances A + B and A - B up to a factor, so that two inversions of
+    half the size suffice.
+
+    Args:
+        covariance: float64 of shape (m, m).
+        first: Position of one coalition of each pair, (m / 2,).
+        second: Position of its complement, (m / 2,).
+    """
+    within = covariance[np.ix_(first, first)] + NUGGET * np.eye(len(first))
+    across = covariance[np.ix_(first, second)]
+    inverse_of_sum = np.linalg.inv(within + across)
+    inverse_of_difference = np.linalg.inv(within - across)
+    inverse_within = (inverse_of_sum + inverse_of_difference) / 2
+    inverse_across = (inverse_of_sum - inverse_of_difference) / 2
+
+    inverse = np.empty_like(covariance)
+    inverse[np.ix_(first, first)] = inverse_within
+    inverse[np.ix_(second, second)] = inverse_within
+    inverse[np.ix_(first, second)] = inverse_across
+    inverse[np.ix_(second, first)] = inverse_across
+    return inverse
+
+
+@functools.cache
 def _average_correlation(players: int, correlation: float) -> np.ndarray:
     """Return, for each pair of sizes, the mean of r^d between a known coalition and all coalitions
     of one size.
@@ -266,6 +302,7 @@ def _average_correlation(players: int, correlation: float) -> np.ndarray:
                 # Players in exactly one of both coalitions.
                 distance = size + known - 2 * shared
                 means[size, known] += share * correlation**distance
+    means.flags.writeable = False  # shared by all calls
     return means
 
 
