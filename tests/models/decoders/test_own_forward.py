@@ -3,7 +3,6 @@ processors say.
 """
 
 import functools
-import itertools
 import logging
 import math
 import re
@@ -16,6 +15,11 @@ from PIL import Image
 
 import waltz
 from stand_ins.models import tiny_families
+from stand_ins.models.enumeration import (
+    enumerate_shapley,
+    read_plainly,
+    score_plainly,
+)
 from stand_ins.models.tiny_decoders import spec
 from waltz.attribution.prompt_attribution import (
     PromptGame,
@@ -43,7 +47,6 @@ FAMILIES = (
 )
 TEXT = "USER : <image> what is this ? ASSISTANT :"
 TARGETS = (70, 41, 12)
-POSITION_INPUTS = ("token_type_ids", "mm_token_type_ids", "cross_attention_mask")
 
 
 def photo(width=44, height=60, seed=0):
@@ -70,50 +73,6 @@ def decoder(request, decoders):
 
 def spell(decoder, text):
     return text.replace("<image>", decoder.placeholder)
-
-
-@torch.inference_mode()
-def read_plainly(
-    decoder, text, image, targets, hidden_words=(), cells=None, visible=None
-):
-    """Logits before each target by the network's forward pass, with words and patches masked in its
-    inputs.
-    """
-    inputs = dict(decoder.processor(text=[text], images=[image], return_tensors="pt"))
-    ids = inputs["input_ids"][0].tolist()
-    for word in hidden_words:
-        place = [
-            at
-            for at, token in enumerate(ids)
-            if token == decoder.tokenizer.convert_tokens_to_ids(word)
-        ]
-        assert len(place) == 1
-        ids[place[0]] = decoder.masked_id
-    inputs["input_ids"] = torch.tensor([[*ids, *targets[:-1]]])
-    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-    for name in POSITION_INPUTS:
-        if name in inputs:
-            last = inputs[name][:, -1:]
-            inputs[name] = torch.cat(
-                [inputs[name], *[last] * (len(targets) - 1)], dim=1
-            )
-    if cells is not None:
-        hidden = ~torch.tensor([*visible, True])[cells].expand_as(
-            inputs["pixel_values"]
-        )
-        inputs["pixel_values"] = inputs["pixel_values"].masked_fill(hidden, 1e-30)
-    inputs = {
-        name: values
-        for name, values in inputs.items()
-        if isinstance(values, torch.Tensor)
-    }
-    return decoder.network.model(**inputs).logits[0, -len(targets) :].double().numpy()
-
-
-def score_plainly(decoder, text, image, *masked):
-    return read_plainly(decoder, text, image, TARGETS, *masked)[
-        range(len(TARGETS)), TARGETS
-    ]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -160,7 +119,7 @@ def test_scores_are_those_of_the_own_forward_pass(decoder):
     )
     for text, image, score in zip(texts, images, scores, strict=True):
         np.testing.assert_allclose(
-            score, score_plainly(decoder, text, image), rtol=0, atol=1e-4
+            score, score_plainly(decoder, text, image, TARGETS), rtol=0, atol=1e-4
         )
 
 
@@ -175,29 +134,7 @@ def test_shapley_values_are_those_of_all_coalitions_read_alone(decoder):
     words = [players.prompt.tokens[position] for position in players.positions]
     assert (words, players.n_image_players) == (["this", "dog"], 4)
     assert attribution.estimate.exact
-    masks = np.array(list(itertools.product([False, True], repeat=6)))
-    values = {
-        tuple(mask): score_plainly(
-            decoder,
-            text,
-            image,
-            [
-                word
-                for word, visible in zip(words, mask[players.text], strict=True)
-                if not visible
-            ],
-            players.cells,
-            mask[players.image],
-        )
-        for mask in masks
-    }
-    phi = np.zeros((6, len(TARGETS)))
-    for mask in masks:
-        for player in np.flatnonzero(~mask):
-            with_player = mask | (np.arange(6) == player)
-            phi[player] += (values[tuple(with_player)] - values[tuple(mask)]) / (
-                6 * math.comb(5, int(mask.sum()))
-            )
+    phi = enumerate_shapley(decoder, text, image, TARGETS, players)
     np.testing.assert_allclose(attribution.estimate.phi, phi, rtol=0, atol=2e-4)
     assert np.abs(phi).max(axis=1).min() > 1e-3
 
@@ -276,7 +213,7 @@ def test_tokens_that_merge_with_the_text_of_the_image_belong_to_the_placeholder(
         decoder, [prompt], [decoder.prepare_image(image)], [TARGETS], "logit"
     )[0]
     np.testing.assert_allclose(
-        score, score_plainly(decoder, text, image), rtol=0, atol=1e-4
+        score, score_plainly(decoder, text, image, TARGETS), rtol=0, atol=1e-4
     )
 
 

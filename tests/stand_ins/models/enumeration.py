@@ -1,0 +1,88 @@
+"""Shapley values of a VL decoder by enumeration: each coalition is one call of its network with what
+its processor returns, masked.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+POSITION_INPUTS = ("token_type_ids", "mm_token_type_ids", "cross_attention_mask")
+
+
+@torch.inference_mode()
+def read_plainly(
+    decoder: Any,
+    text: str,
+    image: Any,
+    targets: Sequence[int],
+    hidden_words: Sequence[str] = (),
+    cells: Any = None,
+    visible: Any = None,
+) -> np.ndarray:
+    """Logits before each target by the network's forward pass, with words and patches masked in its
+    inputs.
+    """
+    inputs = dict(decoder.processor(text=[text], images=[image], return_tensors="pt"))
+    ids = inputs["input_ids"][0].tolist()
+    for word in hidden_words:
+        place = [
+            at
+            for at, token in enumerate(ids)
+            if token == decoder.tokenizer.convert_tokens_to_ids(word)
+        ]
+        assert len(place) == 1
+        ids[place[0]] = decoder.masked_id
+    inputs["input_ids"] = torch.tensor([[*ids, *targets[:-1]]])
+    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    for name in POSITION_INPUTS:
+        if name in inputs:
+            last = inputs[name][:, -1:]
+            inputs[name] = torch.cat(
+                [inputs[name], *[last] * (len(targets) - 1)], dim=1
+            )
+    if cells is not None:
+        hidden = ~torch.tensor([*visible, True])[cells].expand_as(
+            inputs["pixel_values"]
+        )
+        inputs["pixel_values"] = inputs["pixel_values"].masked_fill(hidden, 1e-30)
+    inputs = {
+        name: values
+        for name, values in inputs.items()
+        if isinstance(values, torch.Tensor)
+    }
+    return decoder.network.model(**inputs).logits[0, -len(targets) :].double().numpy()
+
+
+def score_plainly(
+    decoder: Any, text: str, image: Any, targets: Sequence[int], *masked: Any
+) -> np.ndarray:
+    """Logit of each target, of shape (targets,); see `read_plainly`."""
+    logits = read_plainly(decoder, text, image, targets, *masked)
+    return logits[range(len(targets)), targets]
+
+
+def enumerate_shapley(
+    decoder: Any, text: str, image: Any, targets: Sequence[int], players: Any
+) -> np.ndarray:
+    """Shapley values of the words and patches that play, of shape (players, targets)."""
+    words = [players.prompt.tokens[position] for position in players.positions]
+    count = len(players)
+    masks = np.array(list(itertools.product([False, True], repeat=count)))
+    values = {}
+    for mask in masks:
+        hidden_words = list(itertools.compress(words, ~mask[players.text]))
+        masked = (hidden_words, players.cells, mask[players.image])
+        values[tuple(mask)] = score_plainly(decoder, text, image, targets, *masked)
+
+    phi = np.zeros((count, len(targets)))
+    for mask in masks:
+        for player in np.flatnonzero(~mask):
+            gain = (
+                values[tuple(mask | (np.arange(count) == player))] - values[tuple(mask)]
+            )
+            phi[player] += gain / (count * math.comb(count - 1, int(mask.sum())))
+    return phi
