@@ -136,6 +136,19 @@ def test_a_model_of_the_scenes_keeps_its_name_and_prompts(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "origin",
+    [
+        {"weights": "runs/last.ckpt", "base": "models/clip"},
+        {"weights": "qwen", "server": "http://localhost:1/v1", "tokenizer": "q.gguf"},
+    ],
+)
+def test_the_study_says_where_all_parts_of_a_model_are(origin):
+    spec = ModelSpec("mine", kind="clip", revision="local", **origin)
+    study = build_study("e", {"mine": spec}, PAIRS, profile="equations")
+    assert study["models"]["mine"] == {"kind": "clip", **origin}
+
+
+@pytest.mark.parametrize(
     ("file", "name"),
     [
         ("My Zoo.v2.csv", "my-zoo-v2"),

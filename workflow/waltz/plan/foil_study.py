@@ -274,6 +274,9 @@ def _build_entry(name: str, spec: ModelSpec) -> Settings:
     entry = {
         "kind": spec.kind,
         "weights": spec.weights,
+        "base": spec.base,
+        "server": spec.server,
+        "tokenizer": spec.tokenizer,
         "masked_token": spec.masked_token,
         "prompts": spec.prompts,
     }
