@@ -145,6 +145,24 @@ def test_all_is_ok_and_no_weights_are_read(world, tmp_path):
     assert world.sent_bytes["/mirror/host/images.zip"] < len(IMAGES)
 
 
+@pytest.mark.parametrize(
+    ("lost", "state", "finding"),
+    [("", "ok", "keys and shapes fit"), ("wte", "failure", "wte.weight")],
+)
+def test_the_keys_of_a_file_are_compared_with_its_base(tmp_path, lost, state, finding):
+    stored = safetensors.torch.load_file(tmp_path / "tiny/model.safetensors")
+    trained = {
+        f"module.{key}": value
+        for key, value in stored.items()
+        if not (lost and lost in key)
+    }
+    torch.save({"state_dict": trained}, tmp_path / "last.ckpt")
+    entry = {"kind": "text", "weights": "last.ckpt", "base": f"some/tiny@{COMMIT}"}
+    found_state, found = check(build_study(tuned=entry))[("model", "tuned")]
+    assert found_state == state
+    assert finding in found
+
+
 def test_what_is_here_is_ok_without_a_request(world, tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/own.csv").write_bytes(ITEMS)

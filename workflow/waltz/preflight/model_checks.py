@@ -15,6 +15,7 @@ from waltz.core.errors import UserError, get_first_line
 from waltz.model_registry import (
     DETECTOR_KIND,
     ModelSpec,
+    is_adapter,
     is_packaged,
 )
 from waltz.plan.plan import Plan
@@ -85,8 +86,9 @@ def _describe_later_check(origin: ModelSpec, spec: ModelSpec) -> str:
     is_packed = bool(origin.unpack) and not path.is_dir()
     if is_packed or is_packaged(origin):
         return "checked when its archive is unpacked"
-    if origin.base:
-        return "weights on a base, which are checked when they are loaded with it"
+    # A checkpoint file has the keys of its base, an adapter only those of its own layers.
+    if is_adapter(origin):
+        return "an adapter, which is checked when it is merged into its base"
     is_downloaded_file = is_url(origin.weights) and not origin.unpack
     if not is_downloaded_file and path.exists() and find_gguf_file(path, spec.name):
         return "a GGUF file, whose weights are checked when it is loaded"

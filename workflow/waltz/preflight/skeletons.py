@@ -113,10 +113,13 @@ def select_weights(files: Files) -> list[str]:
     names_at_top = sorted(name for name in files.sizes if "/" not in name)
     for suffix in CHECKPOINT_SUFFIXES:
         names = [name for name in names_at_top if name.endswith(suffix)]
+        names_of_transformers = [name for name in names if name.startswith(STEMS)]
+        # A repository may also contain weights in the format of its authors, which transformers
+        # ignores.
+        if names_of_transformers:
+            return names_of_transformers
         if names:
-            # A repository may also contain weights in the format of its authors, which transformers
-            # ignores.
-            return [name for name in names if name.startswith(STEMS)] or names
+            return names
     return []
 
 

@@ -39,15 +39,14 @@ from waltz.models.pretrained import META, OPEN_CLIP_CONFIG, fetch_folder
 
 WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 """Names of the file with the weights; the first that exists is read."""
-FILES = (
+SETTINGS_FILES = (
     OPEN_CLIP_CONFIG,
-    *WEIGHTS,
     "tokenizer*.json",
     "vocab.json",
     "merges.txt",
     "special_tokens_map.json",
 )
-"""Files of a repository that are read."""
+"""Files of a repository that are read, next to its weights."""
 MODEL_SETTINGS = {
     "embed_dim",
     "vision_cfg",
@@ -169,9 +168,10 @@ def _find_parts(spec: ModelSpec) -> tuple[Settings, Any, Path]:
 
     if spec.base:
         weights, revision = split_base(spec)
-        folder = fetch_folder(replace(spec, weights=weights, revision=revision), FILES)
+        base = replace(spec, weights=weights, revision=revision)
+        folder = fetch_folder(base, SETTINGS_FILES)
     else:
-        folder = fetch_folder(spec, FILES)
+        folder = fetch_folder(spec, (*SETTINGS_FILES, *WEIGHTS))
         file = _find_weights(folder)
     settings = read_settings(folder / OPEN_CLIP_CONFIG)
     return settings, _load_tokenizer(spec, str(folder), ""), file
