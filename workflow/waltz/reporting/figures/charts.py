@@ -31,6 +31,7 @@ from waltz.reporting.tables.cells import (
     SMALLEST_N,
     Cell,
 )
+from waltz.reporting.tables.titles import name_data_sets_in_title
 
 MARKERS = "osD^vP*Xh<>8"
 COLORS = (
@@ -108,7 +109,9 @@ def draw_chart(
             figsize=(1.6 + PANEL_WIDTH * columns, 0.9 + height * panel_rows),
             layout="constrained",
         )
-        title = f"{chart.title} ({chart.figures}, profile {profile})"
+        chart_cells = [cell for cell in cells if cell.table in chart.tables]
+        data_title = name_data_sets_in_title(chart.title, chart_cells)
+        title = f"{data_title} ({chart.figures}, profile {profile})"
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         axes = list(figure.subplots(panel_rows, columns, squeeze=False).flat)
         for axis, part in zip(axes, content.panels, strict=False):
