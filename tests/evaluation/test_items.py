@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stand_ins.records import build_items
 from waltz.consistency.item_selection import select_questions
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.records import to_row
+from waltz.core.sampling import sample
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import (
     build_mismatched_items,
@@ -226,3 +228,19 @@ def test_seeds_draw_other_foils():
 def test_a_data_set_without_items_names_balancing():
     with pytest.raises(UserError, match="filters or frequency balancing"):
         select_items([], "valid", None, 1)
+
+
+def test_items_of_one_group_are_drawn_together():
+    texts = {"image": "i", "caption": "a dog", "foil": "a cat"}
+    ids = [f"d:{number}" for number in range(20)]
+    items = build_items(
+        {**texts, "item_id": item_id, "group": f"g{number // 2}"}
+        for number, item_id in enumerate(ids)
+    )
+    for n, expected in ((1, 2), (2, 2), (7, 6), (20, 20), (99, 20), (None, 20)):
+        groups = Counter(item.group for item in select_items(items, "all", n, 4))
+        assert set(groups.values()) == {2}
+        assert groups.total() == expected
+    ungrouped = build_items({**texts, "item_id": item_id} for item_id in ids)
+    drawn = [item.item_id for item in select_items(ungrouped, "all", 7, 4)]
+    assert drawn == sample(ids, 7, 4)

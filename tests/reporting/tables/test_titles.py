@@ -32,6 +32,7 @@ def cell(dataset, value=60.0, reason=""):
             [cell("a"), cell("b"), cell("c"), cell("d")],
             "a, b, c and d",
         ),
+        ([cell(name) for name in "abcde"], "5 data sets"),
     ],
 )
 def test_a_title_names_the_data_sets_that_are_not_of_valse(cells, data):

@@ -68,7 +68,11 @@ def eval_command(
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(help="Most items of a data set.", show_default="all", min=1),
+        typer.Option(
+            help="Most items of a data set; groups stay whole.",
+            show_default="all",
+            min=1,
+        ),
     ] = None,
     images: Annotated[
         Path | None,

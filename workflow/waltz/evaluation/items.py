@@ -13,7 +13,7 @@ from random import Random
 
 from waltz.core.errors import UserError
 from waltz.core.layout import Row
-from waltz.core.sampling import rank, sample, sample_at_most
+from waltz.core.sampling import rank, sample
 from waltz.core.schema import ItemRecord, ProbeRecord
 from waltz.core.text_diff import fold_text
 from waltz.evaluation.settings import ALIGNMENT, MISMATCHED, WITHHELD
@@ -38,7 +38,8 @@ def select_items(
         benchmark: All items of a data set.
         scored: `valid` takes items that annotators found valid and items without votes, `all` takes
             all items.
-        n: Size of the sample, or None for all; a smaller data set is taken completely.
+        n: Size of the sample, or None for all; a smaller data set is taken completely. Items of one
+            group are drawn together, so that there may be one item less.
         seed: Seed of the sample.
     Raises:
         UserError: The data set has no items, or none is valid.
@@ -56,7 +57,24 @@ def select_items(
         raise UserError(
             f"{len(benchmark)} items, none of them valid: set evaluation.items to `all`"
         )
-    sampled_ids = set(sample_at_most([item.item_id for item in items], n, seed))
+    return _sample_groups(items, n, seed)
+
+
+def _sample_groups(
+    items: Sequence[ItemRecord], n: int | None, seed: int
+) -> list[ItemRecord]:
+    """Return a sample of at most n items, or of one group, that contains all items of a group or
+    none; an item without a group is a group of its own.
+    """
+    groups: dict[str, list[ItemRecord]] = {}
+    for item in items:
+        groups.setdefault(item.group or item.item_id, []).append(item)
+    sampled_ids: set[str] = set()
+    for group in sorted(groups, key=lambda name: (rank(name, seed), name)):
+        n_items = len(sampled_ids) + len(groups[group])
+        if n is not None and n_items > n and sampled_ids:
+            break
+        sampled_ids.update(item.item_id for item in groups[group])
     return [item for item in items if item.item_id in sampled_ids]
 
 

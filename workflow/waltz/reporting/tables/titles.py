@@ -10,6 +10,8 @@ from waltz.valse_release import RELEASE
 
 PAPER_DATA = "VALSE"
 """Word in a declared title that stands for the data sets of the paper."""
+MOST_NAMES = 4
+"""Number of names that fit into a title; of more, it says the number."""
 
 
 def name_data_sets(declaration: Declaration, cells: Iterable[Cell]) -> Declaration:
@@ -47,4 +49,6 @@ def name_data_sets_in_title(title: str, cells: Iterable[Cell]) -> str:
     names = new_datasets
     if len(new_datasets) < len(datasets):
         names = [PAPER_DATA, *new_datasets]
+    if len(datasets) > MOST_NAMES:
+        return title.replace(PAPER_DATA, f"{len(datasets)} data sets")
     return title.replace(PAPER_DATA, list_names(names, "and"))
