@@ -1,5 +1,6 @@
 """Titles of tables and charts, which name the data sets of a study that are not VALSE's."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -10,8 +11,9 @@ from waltz.valse_release import RELEASE
 
 PAPER_DATA = "VALSE"
 """Word in a declared title that stands for the data sets of the paper."""
+DATA_IN_TITLE = re.compile(rf"\b(on|over) {PAPER_DATA}\b")
 MOST_NAMES = 4
-"""Number of names that fit into a title; of more, it says the number."""
+"""Number of names that fit into a title."""
 
 
 def name_data_sets(declaration: Declaration, cells: Iterable[Cell]) -> Declaration:
@@ -34,21 +36,20 @@ def name_data_sets_in_title(title: str, cells: Iterable[Cell]) -> str:
         title: Title of a table or chart; stays unless it says "on VALSE" or "over VALSE".
         cells: Cells of the table, or of all tables of the chart.
     """
-    if f"on {PAPER_DATA}" not in title and f"over {PAPER_DATA}" not in title:
+    if not DATA_IN_TITLE.search(title):
         return title
-    measured = [
-        cell for cell in cells if cell.value is not None and cell.dataset != AVERAGE
-    ]
+    measured = [cell for cell in cells if cell.value is not None]
     datasets = list(dict.fromkeys(cell.dataset for cell in measured))
-    new_datasets = datasets
     # All cells of a study with synthetic data have this reason.
-    if SYNTHETIC_DATA not in {cell.reason for cell in measured}:
-        new_datasets = [dataset for dataset in datasets if dataset not in RELEASE]
-    if not new_datasets:
+    paper_datasets = {*RELEASE, AVERAGE}
+    if SYNTHETIC_DATA in {cell.reason for cell in measured}:
+        paper_datasets = {AVERAGE}
+    names = [dataset for dataset in datasets if dataset not in paper_datasets]
+    if not names:
         return title
-    names = new_datasets
-    if len(new_datasets) < len(datasets):
-        names = [PAPER_DATA, *new_datasets]
-    if len(datasets) > MOST_NAMES:
-        return title.replace(PAPER_DATA, f"{len(datasets)} data sets")
-    return title.replace(PAPER_DATA, list_names(names, "and"))
+    if paper_datasets.intersection(datasets) - {AVERAGE}:
+        names = [PAPER_DATA, *names]
+    data = list_names(names, "and")
+    if len(names) > MOST_NAMES:
+        data = f"{len({*datasets} - {AVERAGE})} data sets"
+    return title.replace(PAPER_DATA, data)
