@@ -28,7 +28,7 @@ from waltz.attribution.prompt_attribution import (
 )
 from waltz.core.errors import UserError
 from waltz.fidelity import EQUATIONS
-from waltz.models.decoders import coalitions
+from waltz.models.decoders import coalitions, own_forward
 from waltz.models.decoders.coalitions import DecoderCoalitions, Game
 from waltz.models.decoders.continuations import score_targets
 from waltz.models.decoders.own_forward import OwnForwardModel
@@ -36,7 +36,7 @@ from waltz.models.decoders.vision_loading import wrap_vision_language_model
 
 torch.set_num_threads(1)
 
-READ_BY_THEMSELVES = ("qwen3-vl", "gemma3", "mllama", "llama4")
+READ_BY_THEMSELVES = ("qwen3-vl", "gemma3", "mllama", "llama4", "paligemma")
 """Families whose embeddings of an image do not suffice."""
 FAMILIES = (
     "qwen2.5-vl",
@@ -217,7 +217,48 @@ def test_tokens_that_merge_with_the_text_of_the_image_belong_to_the_placeholder(
     )
 
 
-def test_a_network_whose_prompt_sees_what_follows_is_refused():
+@torch.inference_mode()
+@pytest.mark.parametrize("decoder", ["paligemma"], indirect=True)
+def test_a_prefix_model_reads_targets_as_the_suffix_of_its_processor(decoder):
+    text, image = spell(decoder, "<image> what is this ?"), photo()
+    suffix = " a dog"
+    inputs = decoder.processor(
+        text=[text], images=[image], suffix=[suffix], return_tensors="pt"
+    )
+    labels = inputs.pop("labels")[0]
+    count = int((labels >= 0).sum())
+    targets = labels[-count:].tolist()
+    logits = decoder.network.model(**inputs).logits[0, -count - 1 : -1]
+    prompt, picture = decoder.build_prompt(text), decoder.prepare_image(image)
+    (scores,) = score_targets(decoder, [prompt], [picture], [targets], "logit")
+    assert decoder.tokenizer.decode(targets[:-1]).split() == ["a", "dog"]
+    np.testing.assert_allclose(scores, logits[range(count), targets], atol=2e-5)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("decoder", ["paligemma"], indirect=True)
+def test_a_prefix_model_generates_what_transformers_generates(decoder):
+    text, image = spell(decoder, "<image> what is this ?"), photo()
+    inputs = decoder.processor(text=[text], images=[image], return_tensors="pt")
+    del inputs["labels"]
+    outputs = decoder.network.model.generate(
+        **inputs, max_new_tokens=4, do_sample=False
+    )
+    prompt, picture = decoder.build_prompt(text), decoder.prepare_image(image)
+    (tokens,) = decoder.generate([prompt], [picture], 4, None, [0], keep_end=True)
+    assert list(tokens) == outputs[0, inputs["input_ids"].shape[1] :].tolist()
+
+
+@pytest.mark.parametrize("decoder", ["paligemma"], indirect=True)
+def test_text_that_the_processor_appends_is_no_player_and_precedes_labels(decoder):
+    prompt = decoder.build_prompt(spell(decoder, "<image> is it a dog ?"))
+    assert (prompt.tokens[-2:], prompt.special[-2:]) == (("?", "\n"), (False, True))
+    label = decoder.find_label_id(prompt, "A")
+    assert label == decoder.tokenizer.convert_tokens_to_ids("A")
+
+
+def test_a_network_whose_prompt_sees_what_follows_is_refused(monkeypatch):
+    monkeypatch.setattr(own_forward, "CONTINUATION_VALUES", {})
     with pytest.raises(UserError, match="see those behind them"):
         wrap_vision_language_model(
             spec("paligemma"), *tiny_families.build("paligemma"), "cpu"

@@ -13,7 +13,12 @@ from PIL import Image
 from stand_ins.models import tiny_decoders, tiny_families
 from stand_ins.models.tiny_decoders import TEXT, TOWER, random, spec, tokenizer
 from waltz.core.errors import UserError
-from waltz.models.decoders import coalitions, language_model, vision_loading
+from waltz.models.decoders import (
+    coalitions,
+    language_model,
+    own_forward,
+    vision_loading,
+)
 from waltz.models.decoders.coalitions import DecoderCoalitions, Game
 from waltz.models.decoders.continuations import score_targets_in_batches
 from waltz.models.decoders.own_forward import OwnForwardModel
@@ -347,7 +352,8 @@ def test_prompts_of_different_lengths_have_the_values_of_prompts_alone(kind, dty
     )
 
 
-def test_a_prefix_model_is_refused_in_half_precision():
+def test_a_model_that_sees_later_tokens_is_refused_in_half_precision(monkeypatch):
+    monkeypatch.setattr(own_forward, "CONTINUATION_VALUES", {})
     network, processor = tiny_families.build("paligemma")
     for layer in network.base_model.language_model.layers:
         layer.self_attn.v_proj.weight.data *= (

@@ -27,6 +27,7 @@ def read_plainly(
     inputs.
     """
     inputs = dict(decoder.processor(text=[text], images=[image], return_tensors="pt"))
+    inputs.pop("labels", None)
     ids = inputs["input_ids"][0].tolist()
     for word in hidden_words:
         place = [
@@ -38,9 +39,11 @@ def read_plainly(
         ids[place[0]] = decoder.masked_id
     inputs["input_ids"] = torch.tensor([[*ids, *targets[:-1]]])
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    is_prefix_model = decoder.network.model.config.model_type == "paligemma"
     for name in POSITION_INPUTS:
         if name in inputs:
-            last = inputs[name][:, -1:]
+            # PaliGemma's processor gives type 0 to a prompt and 1 to a suffix.
+            last = inputs[name][:, -1:] + int(is_prefix_model)
             inputs[name] = torch.cat(
                 [inputs[name], *[last] * (len(targets) - 1)], dim=1
             )

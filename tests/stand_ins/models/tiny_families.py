@@ -222,6 +222,7 @@ def llava_onevision() -> tuple[Any, Any]:
 
 def paligemma() -> tuple[Any, Any]:
     words = tokenizer()
+    words.add_tokens(["\n"])  # the processor ends a prompt with it
     images = transformers.SiglipImageProcessorPil(size={"height": 16, "width": 16})
     images.image_seq_length = 16
     processor = transformers.PaliGemmaProcessor(images, words)

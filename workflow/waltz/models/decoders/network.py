@@ -159,11 +159,14 @@ class OwnForward(Network):
         pixels_name: Name of its argument for pixels.
         position_inputs: Names of further arguments that have a value for each position.
         joins_rows: Whether several rows can be read in one pass; if not, each row is read alone.
+        continuation_values: Values of `position_inputs` for tokens behind the prompt, where they
+            are not that of the prompt's last token.
     """
 
     pixels_name: str = "pixel_values"
     position_inputs: frozenset[str] = frozenset()
     joins_rows: bool = False
+    continuation_values: Mapping[str, int] = field(default_factory=dict)
 
     def compute_logits(self, request: ForwardRequest) -> tuple[torch.Tensor, States]:
         """Compute the logits of the last positions of entire rows; see `Network.compute_logits`.
@@ -195,8 +198,10 @@ class OwnForward(Network):
         if image is not None:
             options[self.pixels_name] = image.features.to(self.model.dtype)
             for name, values in image.inputs.items():
-                is_by_position = name in self.position_inputs
-                options[name] = _extend(values, len(ids)) if is_by_position else values
+                if name in self.position_inputs:
+                    behind = self.continuation_values.get(name)
+                    values = _extend(values, len(ids), behind)
+                options[name] = values
         return {"input_ids": ids[None], **select_entries(options, self.argument_names)}
 
     def _read_rows(
@@ -236,13 +241,13 @@ def _get_shapes(
     return tuple((name, values.shape) for name, values in inputs.items())
 
 
-def _extend(values: torch.Tensor, length: int) -> torch.Tensor:
-    """Return values of positions, of shape (1, positions, ...), with the last one repeated for
-    tokens behind them.
+def _extend(values: torch.Tensor, length: int, behind: int | None) -> torch.Tensor:
+    """Return values of positions, of shape (1, positions, ...), with one for each token behind
+    them: the given value, otherwise that of the last position.
     """
-    # Tokens behind the prompt are text, like its last token.
-    last = values[:, -1:].expand(-1, length - values.shape[1], *values.shape[2:])
-    return torch.cat([values, last], dim=1)
+    last = values[:, -1:] if behind is None else torch.full_like(values[:, -1:], behind)
+    continuation = last.expand(-1, length - values.shape[1], *values.shape[2:])
+    return torch.cat([values, continuation], dim=1)
 
 
 def select_rows(states: States, rows: Sequence[int]) -> States:

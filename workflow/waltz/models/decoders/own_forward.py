@@ -45,23 +45,37 @@ MAX_MERGED = 2
 """Maximum number of tokens on each side of the image that may merge with the processor's text
 around it.
 """
+MAX_APPENDED = 2
+"""Maximum number of tokens that a processor may append to a prompt."""
 PROBE_TEXTS = (" what is this ?", " what is this ? what")
 """Texts behind the image in tests of a loaded model; the second text continues the first."""
+CONTINUATION_VALUES = {"paligemma": {"token_type_ids": 1}}
+"""Values of inputs for tokens behind the prompt by model type, as `generate` gives them. PaliGemma's
+prompt, of type 0, sees all of itself; what follows has type 1 and sees earlier tokens only.
+"""
+COMPARED_TOKENS = 3
+"""Number of last tokens of a test prompt that are looked for in the processor's ids."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OwnForwardModel(VisionLanguageModel):
-    """A loaded VL decoder that is read by its own forward pass."""
+    """A loaded VL decoder that is read by its own forward pass.
+
+    Attributes:
+        appended_ids: Ids that the processor appends to a prompt with an image.
+    """
 
     network: OwnForward
+    appended_ids: tuple[int, ...] = ()
 
     def build_prompt(self, text: str) -> Prompt:
         """Return a rendered prompt; tokens that merge with the processor's text of the image belong
-        to the placeholder.
+        to the placeholder, and tokens that the processor appends are special.
         """
         prompt = super().build_prompt(text)
         if prompt.image_position is None:
             return prompt
+        prompt = self._append_ids(prompt)
         # The ids that differ between the prompt and the prompt with any image stand for the image.
         expanded = self._process(text, draw_probe())["input_ids"][0].tolist()
         before = _count_common(prompt.ids[: prompt.image_position], expanded)
@@ -69,6 +83,25 @@ class OwnForwardModel(VisionLanguageModel):
             prompt.ids[: prompt.image_position : -1], expanded[before:][::-1]
         )
         return _merge_tokens(prompt, before, len(prompt.ids) - after)
+
+    def _append_ids(self, prompt: Prompt) -> Prompt:
+        count = len(self.appended_ids)
+        tokens = self.tokenizer.convert_ids_to_tokens(list(self.appended_ids))
+        end = Span(start=len(prompt.text), end=len(prompt.text))
+        return replace(
+            prompt,
+            ids=(*prompt.ids, *self.appended_ids),
+            tokens=(*prompt.tokens, *tokens),
+            spans=(*prompt.spans, *[end] * count),
+            special=(*prompt.special, *[True] * count),
+        )
+
+    def find_label_id(self, prompt: Prompt, label: str) -> int:
+        """Return the first token of a label behind the prompt and the processor's text after it."""
+        if prompt.image_position is not None and self.appended_ids:
+            end = self.tokenizer.decode(list(self.appended_ids))
+            prompt = replace(prompt, text=prompt.text + end)
+        return super().find_label_id(prompt, label)
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
         """Return the prepared image."""
@@ -158,7 +191,9 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
         wrapped = OwnForwardModel(
             **{**vars(decoder), "network": _build_network(decoder, reason)}
         )
-        wrapped = replace(wrapped, fills_zeros=True)
+        wrapped = replace(
+            wrapped, fills_zeros=True, appended_ids=_find_appended_ids(wrapped)
+        )
         probe = _build_probe(wrapped)
         _check_logits(wrapped.network, probe, model.config.get_text_config().vocab_size)
         fills_zeros = decoder.fills_zeros or _drops_zeros(wrapped.network, probe)
@@ -219,7 +254,20 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
         reason=reason,
         pixels_name=pixels_name,
         position_inputs=frozenset(position_inputs),
+        continuation_values=CONTINUATION_VALUES.get(model.config.model_type, {}),
     )
+
+
+def _find_appended_ids(decoder: OwnForwardModel) -> tuple[int, ...]:
+    """Return the ids that the processor appends to a prompt with an image."""
+    text = decoder.placeholder + PROBE_TEXTS[0]
+    last_ids = list(decoder.build_prompt(text).ids[-COMPARED_TOKENS:])
+    ids = decoder._process(text, draw_probe())["input_ids"][0].tolist()
+    for count in range(MAX_APPENDED + 1):
+        stop = len(ids) - count
+        if ids[stop - COMPARED_TOKENS : stop] == last_ids:
+            return tuple(ids[stop:])
+    return ()
 
 
 def _find_pixels(
