@@ -220,3 +220,5 @@ def test_architectures_are_clip_s_own(tmp_path):
         assert settings["text_cfg"]["width"] % settings["text_cfg"]["heads"] == 0
     with pytest.raises(UserError, match="there is no folder ViT B"):
         resolve_model("mine", {**entry, "base": "ViT B"})
+    with pytest.raises(UserError, match="did you mean 'ViT-B-32'"):
+        resolve_model("mine", {**entry, "base": "ViT-B32"})

@@ -318,14 +318,15 @@ def _check_base(spec: ModelSpec, base: str) -> str:
         return base
     # A branch could move between two jobs.
     path, _, commit = base.partition("@")
+    hint = suggest_name(base, load_architectures())
     if not HUB_PATH.fullmatch(path):
         raise UserError(
-            f"{label}: there is no folder {base}, and it is no hub id; name the model that {spec.weights}"
+            f"{label}: there is no folder {base}, and it is no hub id{hint}; name the model that {spec.weights}"
             " was trained on"
         )
     if not COMMIT.fullmatch(commit):
         raise UserError(
-            f"{label}: {path} needs a commit (got {commit or 'none'}); set models.{spec.name}.base to"
+            f"{label}: {path} needs a commit (got {commit or 'none'}){hint}; set models.{spec.name}.base to"
             f" {path}@<full commit hash>"
         )
     return base
@@ -726,8 +727,10 @@ def check_model_name(name: str) -> None:
         raise UserError(f"{name}: no such file or folder; correct the path")
     known_names = {**load_registry(), **load_scene_models()}
     if name not in known_names and not HUB_ID.fullmatch(name):
+        # The base of a checkpoint file may be an architecture.
+        hint = suggest_name(name, {**known_names, **load_architectures()})
         raise UserError(
-            f"{name}: no registered model{suggest_name(name, known_names)}, folder or hub id; see `waltz models`"
+            f"{name}: no registered model{hint}, folder or hub id; see `waltz models`"
         )
 
 
