@@ -32,6 +32,7 @@ from waltz.cli.run.written_study import (
     shorten,
 )
 from waltz.core.errors import UserError, build_name_error, check_name
+from waltz.core.files.user_modules import find_module_file
 
 if TYPE_CHECKING:
     from waltz.model_registry import ModelSpec
@@ -290,10 +291,24 @@ def _resolve_model(name: str, checkout: Path) -> ModelSpec:
         raise UserError(
             f"--model {name}: answers questions and scores no texts (got kind {spec.kind}); name another"
         )
-    # Weights in the checkout get a path relative to it; a function has no path.
-    if spec.revision == "local" and spec.kind != FUNCTION_KIND:
+    # Weights in the checkout get a path relative to it.
+    if spec.kind == FUNCTION_KIND:
+        return replace(spec, weights=_locate_function(spec.weights, checkout))
+    if spec.revision == "local":
         return replace(spec, weights=shorten(Path(spec.weights), checkout))
     return spec
+
+
+def _locate_function(name: str, checkout: Path) -> str:
+    """Return the name of a function as jobs find it, which run in the checkout: with its folder if
+    its module is in the working directory, and this is another one.
+    """
+    folder, _, function = name.rpartition("/")
+    directory = Path(folder).resolve()
+    is_here = find_module_file(name).is_relative_to(directory)
+    if not is_here or directory == checkout:
+        return function
+    return f"{shorten(directory, checkout)}/{function}"
 
 
 def _choose_data(

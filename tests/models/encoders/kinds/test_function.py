@@ -16,6 +16,7 @@ from PIL import Image
 import waltz
 from stand_ins.models import tiny_decoders
 from waltz import model_registry
+from waltz.cli.eval import _resolve_model
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import (
@@ -189,6 +190,7 @@ def test_calls_have_at_most_a_batch():
         ),
         (lambda images, texts: [[1.0, 2.0]] * 2, r"the scores have the shape \(2, 2\)"),
         (lambda images, texts: ["a", "b"], "failed for two images and two texts"),
+        (lambda images, texts: [float("nan")] * 2, "gave no numbers for two images"),
     ],
 )
 def test_a_function_that_gives_no_scores_is_refused(function, fault):
@@ -251,6 +253,28 @@ def test_a_function_is_found_by_module_and_name(module):
     for missing in ("no_scorer:score", "no.scorer:score"):
         with pytest.raises(UserError, match="write module:function"):
             resolve_encoder(missing)
+
+
+def test_a_function_is_found_in_the_folder_of_its_name(module, monkeypatch, tmp_path):
+    (tmp_path / "deeper").mkdir()
+    monkeypatch.chdir(tmp_path / "deeper")
+    explanation = waltz.Explainer("../my_scorer:score").explain(PICTURE, "Two dogs.")
+    assert explanation.t_shap == 1
+    spec = _resolve_model(f"{tmp_path}/my_scorer:score", tmp_path)
+    assert spec.weights == "my_scorer:score"
+    # Jobs run in the checkout, so that a module elsewhere has its folder.
+    monkeypatch.chdir(tmp_path)
+    spec = _resolve_model("my_scorer:score", tmp_path / "deeper")
+    assert spec.weights == f"{tmp_path}/my_scorer:score"
+    spec = _resolve_model("json:dumps", tmp_path / "deeper")
+    assert spec.weights == "json:dumps"
+
+
+def test_scores_may_be_a_list_of_tensors(module):
+    def score(images, texts):
+        return [torch.ones((), requires_grad=True) * len(text) for text in texts]
+
+    assert waltz.Explainer(score).explain(PICTURE, "Two dogs.").t_shap == 1
 
 
 def test_a_study_names_a_function_whose_file_is_part_of_its_identity(module):

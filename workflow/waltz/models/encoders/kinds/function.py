@@ -21,7 +21,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.user_modules import (
     find_module_file,
-    search_working_directory,
+    search_folder,
 )
 from waltz.core.text_diff import WORD, Span
 from waltz.model_registry import ModelSpec
@@ -210,7 +210,8 @@ class FunctionEncoder:
         if scores.shape != (len(texts),):
             raise UserError(
                 f"{self.spec.name}: the scores have the shape {tuple(scores.shape)} (expected ({len(texts)},), one"
-                " number for each pair of an image and a text); correct the function"
+                " number for each pair of an image and a text); loop over both lists if the model reads one pair, take"
+                " the diagonal of a matrix of all pairs, or one column of a table"
             )
         return scores
 
@@ -231,9 +232,13 @@ class FunctionEncoder:
 
 
 def _convert(values: Any) -> torch.Tensor:
-    """Return numbers of any array library, or a list of numbers, as float64 on the CPU."""
+    """Return numbers of any array library, or a list of numbers or tensors, as float64 on the CPU."""
     if isinstance(values, torch.Tensor):
         return values.detach().to("cpu", torch.float64)
+    if isinstance(values, list) and all(
+        isinstance(value, torch.Tensor) for value in values
+    ):
+        return torch.stack(values).detach().to("cpu", torch.float64)
     return torch.from_numpy(np.array(values, dtype=np.float64))
 
 
@@ -299,17 +304,18 @@ def wrap_function(spec: ModelSpec, model: FunctionModel) -> FunctionEncoder:
 
 
 def import_function(name: str) -> FunctionModel:
-    """Return the function that `module:name` names.
+    """Return the function that `module:name` or `folder/module:name` names.
 
-    The module is looked for in the working directory, then among the installed packages.
+    The module is looked for in the folder, by default the working directory, then among the
+    installed packages.
 
     Raises:
         UserError: There is no such module or name, or the import fails.
     """
     find_module_file(name)
-    module, _, attribute = name.partition(":")
+    attribute = name.partition(":")[2]
     try:
-        with search_working_directory():
+        with search_folder(name) as module:
             function = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # a module of the user can raise anything
         raise UserError(
@@ -337,7 +343,7 @@ def _try_function(encoder: FunctionEncoder) -> None:
     try:
         text = encoder.encode_text(torch.tensor(ids))
         image = encoder.encode_image(pixels)
-        encoder.fuse(text, image)
+        scores = encoder.fuse(text, image)
     except UserError:
         raise
     except Exception as error:  # a function of the user can raise anything
@@ -346,3 +352,7 @@ def _try_function(encoder: FunctionEncoder) -> None:
             f" {get_first_line(error)}); a function takes a list of PIL images and a list of texts, and returns a"
             " score for each pair"
         ) from error
+    if scores.isnan().all():
+        raise UserError(
+            f"{encoder.spec.name}: gave no numbers for two images and two texts (got nan); correct the function"
+        )
