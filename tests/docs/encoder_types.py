@@ -30,6 +30,7 @@ NAMED_CLASSES = (
     ("lxmert", "LxmertForPreTraining"),
     ("lxmert", "LxmertForQuestionAnswering"),
     ("flava", "FlavaForPreTraining"),
+    ("flava", "FlavaModel"),
     ("visual_bert", "VisualBertForPreTraining"),
     ("bridgetower", "BridgeTowerForImageAndTextRetrieval"),
     ("vilt", "ViltForImageAndTextRetrieval"),

@@ -756,12 +756,12 @@ def test_wrong_models_say_what_is_expected(clip):
         Explainer(network.eval(), processor, dtype="float16")
     with pytest.raises(ValueError, match="dtype: got int8"):
         Explainer(clip, dtype="int8")
-    flava = tiny_encoders.build("flava")[0].eval().flava
+    vilt = tiny_encoders.build("vilt")[0].eval().vilt
     with pytest.raises(
         waltz.UserError,
-        match=r"FlavaModel gives no score .* \(expected FlavaForPreTraining\)",
+        match=r"ViltModel gives no score .* \(expected ViltForImageAndTextRetrieval\)",
     ):
-        Explainer(flava, processor)
+        Explainer(vilt, processor)
 
 
 def test_a_decoder_refuses_what_is_an_encoder_s(llava, picture):

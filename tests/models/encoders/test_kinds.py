@@ -82,7 +82,10 @@ def forward(kind, network, ids, image, tokenizer):
         )
         return network(input_ids=padded["input_ids"], **pixels).logits_per_image[0]
     if kind == "flava-contrastive":
-        return network(
+        # The towers alone have no logits in transformers.
+        whole = transformers.FlavaForPreTraining(network.config).eval()
+        whole.flava = network
+        return whole(
             input_ids=ids, **pixels, return_loss=False
         ).contrastive_logits_per_image[0]
     if kind == "bridgetower":

@@ -52,6 +52,7 @@ DECODER_CLASSES: dict[str, Mapping[str, str | Sequence[str]]] = {
 """For each kind of decoder, the network classes of transformers by `model_type` of the config."""
 KINDS_BY_CLASS = {
     "BlipModel": "two-towers",
+    "FlavaModel": "flava-contrastive",
     "LxmertForQuestionAnswering": "lxmert-answering",
     "ViltForQuestionAnswering": "vilt-answering",
 }

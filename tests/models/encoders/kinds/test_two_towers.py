@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from PIL import Image
 
 import waltz
 from stand_ins.models.tiny_encoders import build
 from stand_ins.models.tiny_towers import TOWERS, build_towers, siglip2
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.model_registry import ModelSpec
+from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import (
     EncoderCoalitions,
@@ -228,3 +229,19 @@ def test_a_network_that_answers_questions_gives_no_score_of_a_text(tmp_path):
         part.save_pretrained(tmp_path)
     with pytest.raises(UserError, match="chooses an answer to a question"):
         waltz.Explainer(str(tmp_path))
+
+
+def test_the_towers_of_flava_alone_have_the_score_of_its_contrastive_head(tmp_path):
+    network, *parts = build("flava")
+    for part in (network.flava, *parts):
+        part.save_pretrained(tmp_path / "towers")
+    for part in (network, *parts):
+        part.save_pretrained(tmp_path / "whole")
+    picture = Image.new("RGB", (32, 32), "red")
+    assert detect_encoder_kind(str(tmp_path / "towers"), "") == "flava-contrastive"
+    towers = waltz.Explainer(str(tmp_path / "towers")).explain(picture, "a dog")
+    spec = resolve_model(
+        "whole", {"kind": "flava-contrastive", "weights": str(tmp_path / "whole")}
+    )
+    whole = waltz.Explainer(spec).explain(picture, "a dog")
+    assert towers.score == pytest.approx(whole.score, rel=1e-6)

@@ -65,14 +65,14 @@ class FlavaContrastive(LateFusionEncoder):
 
     def compute_image_vectors(self, images: torch.Tensor) -> torch.Tensor:
         """Return image vectors of the contrastive head."""
-        vectors: torch.Tensor = self.network.flava.get_image_features(
+        vectors: torch.Tensor = self.network.get_image_features(
             pixel_values=images
         ).pooler_output[:, 0]
         return vectors
 
     def compute_text_vectors(self, ids: torch.Tensor) -> torch.Tensor:
         """Return text vectors of the contrastive head."""
-        vectors: torch.Tensor = self.network.flava.get_text_features(
+        vectors: torch.Tensor = self.network.get_text_features(
             input_ids=ids
         ).pooler_output[:, 0]
         return vectors
@@ -87,12 +87,12 @@ def load_flava(spec: ModelSpec, device: Device) -> Flava:
 
 
 def load_flava_contrastive(spec: ModelSpec, device: Device) -> LateFusionEncoder:
-    """Load a FLAVA by hub id or folder; a study has to name this kind, because a checkpoint's
-    config says `flava`.
+    """Load the towers of a FLAVA by hub id or folder; a study has to name this kind for a checkpoint
+    with heads, whose class is `FlavaForPreTraining`.
     """
     fields = load_pixel_encoder(
-        spec, device, transformers.FlavaForPreTraining, "contrastive head"
+        spec, device, transformers.FlavaModel, "contrastive head"
     )
     return FlavaContrastive(
-        **fields, scale=read_single_value(fields["network"].flava.logit_scale.exp())
+        **fields, scale=read_single_value(fields["network"].logit_scale.exp())
     )
