@@ -562,9 +562,11 @@
 
     // Patches lie on the square in the middle of the image, which is all that the model sees.
     function alignToSquare(image, layers) {
-      const {naturalWidth: wide, naturalHeight: high} = image, side = Math.min(wide, high);
-      const x = 50 * (1 - side / wide), y = 50 * (1 - side / high);
-      layers.filter(Boolean).forEach(layer => { layer.style.inset = `${y}% ${x}%`; });
+      const {naturalWidth: width, naturalHeight: height} = image;
+      const squareSize = Math.min(width, height);
+      const xMargin = 50 * (1 - squareSize / width);
+      const yMargin = 50 * (1 - squareSize / height);
+      layers.filter(Boolean).forEach(layer => { layer.style.inset = `${yMargin}% ${xMargin}%`; });
     }
 
     function moveFocus(event, group, across) {
