@@ -204,7 +204,7 @@ def test_a_device_is_a_variable_of_the_command(data):
         ),
         (
             ["--model", "ruler-50", "--on", "scenes", "--name", "My Run"],
-            "study: wrong value (got 'My Run', expected",
+            "--name: wrong value (got 'My Run', expected small letters a to z, digits and hyphens",
         ),
         (
             ["--model", "gpt2", "--on", "valse", "--attribute"],

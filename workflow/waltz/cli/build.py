@@ -123,14 +123,12 @@ def build_command(
     from waltz.plan.built_study import (
         DEFAULT_JS,
         FEW_CAPTIONS,
-        PREFIX,
         build_caption_study,
         choose_instruments,
         leave_out,
         list_judges,
         omit_filters,
     )
-    from waltz.plan.foil_study import choose_dataset_name
 
     if validate is not None:
         validate = choose_platform(validate, "--validate")
@@ -142,8 +140,7 @@ def build_command(
         notes["balance"] = NOT_BALANCED.format(n_captions)
         js = 1
     js = DEFAULT_JS if js is None else js
-    name = name or choose_dataset_name(captions)
-    name = f"{PREFIX}{name.removeprefix(PREFIX)}"
+    name = _choose_name(name, captions)
     study = build_caption_study(
         name,
         source,
@@ -198,6 +195,17 @@ def build_command(
     if validate:
         _write_tasks(items, results, validate, image_prefix, seed, images)
     _print_next_steps(results, name, export)
+
+
+def _choose_name(name: str | None, captions: Path) -> str:
+    """Return the name of the study, which begins with `build-`."""
+    from waltz.plan.built_study import PREFIX
+    from waltz.plan.foil_study import check_study_name, choose_dataset_name
+
+    if name is None:
+        name = choose_dataset_name(captions)
+    check_study_name(name)
+    return f"{PREFIX}{name.removeprefix(PREFIX)}"
 
 
 def _split(names: str) -> list[str]:

@@ -125,8 +125,11 @@ def eval_command(
     checkout = find_checkout()
     _check_options(model, on, images, mapping, profile, output, checkout)
     variables = _choose_device(device)
-    from waltz.plan.foil_study import build_study, choose_model_names
+    from waltz.plan.foil_study import build_study, check_study_name, choose_model_names
     from waltz.plan.read_study import load_yaml
+
+    if name is not None:
+        check_study_name(name)
 
     # Then the models, the data and the study made from them, still without writing anything.
     specs = [_resolve_model(model_name, checkout) for model_name in model]
@@ -140,7 +143,7 @@ def eval_command(
     if "extends" in data:
         taken = load_yaml(checkout / "config" / f"{data['extends']}.yaml")["models"]
     models = choose_model_names(specs, taken)
-    if not name:
+    if name is None:
         model_part = "-".join(models).replace(".", "-")
         name = f"eval-{model_part}-{data_name}"
     study = build_study(

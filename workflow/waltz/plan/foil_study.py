@@ -11,7 +11,7 @@ from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
 from waltz.instruments import INSTRUMENTS
 from waltz.model_registry import ModelSpec, load_registry, load_scene_models
-from waltz.plan.study import CV_PROBES, Settings
+from waltz.plan.study import CV_PROBES, FORMS, NAME_PATTERN, Settings
 
 SEED = 1520
 """Seed of the written studies; the studies of the papers have the same seed."""
@@ -158,6 +158,20 @@ def choose_dataset_name(file: Path) -> str:
     # These names have a meaning in tables or studies.
     used_names = {*INSTRUMENTS, CV_PROBES, *load_registry()}
     return f"own-{name}" if name in used_names else name
+
+
+def check_study_name(name: str) -> None:
+    """Refuse a name that a study cannot have, with one that it can have.
+
+    Raises:
+        UserError: The name has other characters than those of a path on every system.
+    """
+    if re.search(NAME_PATTERN, name):
+        return
+    allowed_name = _simplify(name).replace(".", "-").strip("-") or "my-study"
+    raise UserError(
+        f"--name: wrong value (got {name!r}, expected {FORMS[NAME_PATTERN]}); take {allowed_name}"
+    )
 
 
 def choose_model_names(

@@ -16,6 +16,7 @@ from waltz.core.redaction import describe_value
 from waltz.instruments import INSTRUMENTS
 from waltz.plan.references import check_references
 from waltz.plan.study import (
+    FORMS,
     ITEM_FORMATS,
     Settings,
     Study,
@@ -420,6 +421,8 @@ def _describe_expected(message: str) -> str:
     valid list".
     """
     expected = re.sub(r"^\w+ should (be )?", "", message)
+    for pattern, form in FORMS.items():
+        expected = expected.replace(f"match pattern '{pattern}'", form)
     expected = expected.replace("match pattern", "a text of the form")
     expected = re.sub(r"have (at most|at least)", r"\1", expected)
     return expected.replace(" after validation", "")

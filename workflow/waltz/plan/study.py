@@ -84,8 +84,21 @@ OutputPath = Annotated[Text, AfterValidator(expand_path)]
 UserPath = Annotated[OutputPath, AfterValidator(find_in_checkout)]
 Line = Annotated[str, Field(pattern="^[^\\n\\r]+$")]
 PublicUrl = Annotated[str, Field(pattern=URL_PATTERN), AfterValidator(_check_public)]
-Name = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$", max_length=100)]
-ModelName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9.-]*$", max_length=100)]
+NAME_PATTERN = "^[a-z0-9][a-z0-9-]*$"
+MODEL_NAME_PATTERN = "^[a-z0-9][a-z0-9.-]*$"
+SHA256_PATTERN = "^([0-9a-f]{64}|lock)$"
+RELATIVE_PATTERN = "^[^/]"
+DATE_PATTERN = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+FORMS = {
+    NAME_PATTERN: "small letters a to z, digits and hyphens, such as my-study",
+    MODEL_NAME_PATTERN: "small letters a to z, digits, dots and hyphens, such as llava-1.5",
+    SHA256_PATTERN: "64 hexadecimal digits in small letters, or lock",
+    RELATIVE_PATTERN: "a path without a slash at its start",
+    DATE_PATTERN: "a date such as 2026-11-28",
+}
+"""Forms of texts in words, by their patterns."""
+Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=100)]
+ModelName = Annotated[str, Field(pattern=MODEL_NAME_PATTERN, max_length=100)]
 Names = Annotated[list[str], Field(min_length=1)]
 TableId = Annotated[str, AfterValidator(_check_table)]
 Cap = Annotated[int, Field(ge=1)] | Literal["even"]
@@ -192,7 +205,7 @@ class File(Section):
     archive. Write a user and password into ~/.netrc; results, records and messages show the url
     without its query.
     """
-    sha256: Annotated[str, Field(pattern="^([0-9a-f]{64}|lock)$")] | None = None
+    sha256: Annotated[str, Field(pattern=SHA256_PATTERN)] | None = None
     """SHA-256 of the file at the url, 64 hexadecimal digits, which is always checked. With `lock`,
     for a file without documented checksum, the lock file of the study records the checksum of the
     first download.
@@ -201,7 +214,7 @@ class File(Section):
     """Size of the file at the url in bytes, for the estimate of disk space; with `lock` it is also
     checked.
     """
-    local: Annotated[str, Field(pattern="^[^/]")] | None = None
+    local: Annotated[str, Field(pattern=RELATIVE_PATTERN)] | None = None
     """Path of a local copy of the file at the url, relative to the folder in the environment
     variable WALTZ_DATA; with `listed`, path of the folder with the copies.
     """
@@ -352,7 +365,7 @@ class Export(Section):
     published: (
         Annotated[
             str,
-            Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),
+            Field(pattern=DATE_PATTERN),
             AfterValidator(_check_date),
         ]
         | None
