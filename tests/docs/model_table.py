@@ -84,6 +84,7 @@ OUTPUTS = {
     "open-clip": ("`CLIPModel`", "scaled cosine"),
     "align": ("`AlignModel`", "scaled cosine"),
     "siglip": ("`SiglipModel`", "p(match), sigmoid"),
+    "siglip2": ("`Siglip2Model`", "p(match), sigmoid"),
     "flava": ("`FlavaForPreTraining`", MATCH_PROBABILITY),
     "blip": ("`BlipForImageTextRetrieval`", MATCH_PROBABILITY),
     "blip-2": ("`Blip2ForImageTextRetrieval`", MATCH_PROBABILITY),
