@@ -12,6 +12,8 @@ import torch
 
 POSITION_INPUTS = ("token_type_ids", "mm_token_type_ids", "cross_attention_mask")
 
+PLACES_IMAGE = ("Blip2Processor", "Florence2Processor")
+
 
 @torch.inference_mode()
 def read_plainly(
@@ -26,6 +28,8 @@ def read_plainly(
     """Logits before each target by the network's forward pass, with words and patches masked in its
     inputs.
     """
+    if decoder.processor.__class__.__name__ in PLACES_IMAGE:
+        text = text.replace("<image>", "")
     inputs = dict(decoder.processor(text=[text], images=[image], return_tensors="pt"))
     inputs.pop("labels", None)
     ids = inputs["input_ids"][0].tolist()
@@ -37,9 +41,18 @@ def read_plainly(
         ]
         assert len(place) == 1
         ids[place[0]] = decoder.masked_id
-    inputs["input_ids"] = torch.tensor([[*ids, *targets[:-1]]])
+    config = decoder.network.model.config
+    if config.is_encoder_decoder:
+        settings = decoder.network.model.generation_config
+        start = [settings.decoder_start_token_id]
+        if config.model_type == "florence2":
+            start.append(settings.forced_bos_token_id)
+        inputs["decoder_input_ids"] = torch.tensor([[*start, *targets[:-1]]])
+        inputs["input_ids"] = torch.tensor([ids])
+    else:
+        inputs["input_ids"] = torch.tensor([[*ids, *targets[:-1]]])
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-    is_prefix_model = decoder.network.model.config.model_type == "paligemma"
+    is_prefix_model = config.model_type == "paligemma"
     for name in POSITION_INPUTS:
         if name in inputs:
             # PaliGemma's processor gives type 0 to a prompt and 1 to a suffix.

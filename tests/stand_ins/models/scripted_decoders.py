@@ -10,7 +10,7 @@ import torch
 
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
-from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, PromptLayout
 
 START, PLACEHOLDER, BLOCK, VOCABULARY = 1, 2, 3, 256
 IMAGE = "<image>"
@@ -120,6 +120,8 @@ class Scripted:
         return PromptLayout(
             block, (), torch.arange(len(prompt.ids) - bool(block) + len(block))
         )
+
+    build_continuation = Decoder.build_continuation
 
     def find_label_id(self, prompt, label):
         return ord(label[0])

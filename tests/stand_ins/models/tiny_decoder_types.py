@@ -5,10 +5,12 @@ included, which need torchvision.
 """
 
 import types
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import transformers
+from tokenizers import processors
 
 from stand_ins.models import tiny_decoders, tiny_families
 from stand_ins.models.tiny_decoders import TEXT, TOWER, random, tokenizer
@@ -54,6 +56,110 @@ def vipllava() -> tuple[Any, Any]:
     return transformers.VipLlavaForConditionalGeneration(config), processor
 
 
+OPT = {
+    "model_type": "opt",
+    "hidden_size": 32,
+    "word_embed_proj_dim": 32,
+    "ffn_dim": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 512,
+}
+
+
+T5 = {
+    "model_type": "t5",
+    "d_model": 32,
+    "d_kv": 8,
+    "d_ff": 48,
+    "num_layers": 2,
+    "num_heads": 2,
+    "decoder_start_token_id": 0,
+    "pad_token_id": 2,
+    "eos_token_id": 2,
+}
+
+
+def blip_2(text_config: Mapping[str, Any] = OPT) -> tuple[Any, Any]:
+    core = tokenizer().backend_tokenizer
+    if text_config["model_type"] == "t5":
+        ends = [("</s>", 2)]
+        core.post_processor = processors.TemplateProcessing(
+            single="$A </s>", special_tokens=ends
+        )
+    # The processor puts the image before the text and has no placeholder of its tokenizer.
+    words = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        unk_token="<unk>",
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="</s>",
+    )
+    config = transformers.Blip2Config(
+        vision_config={"image_size": 16, "patch_size": 4, **TOWER},
+        qformer_config={
+            "hidden_size": 16,
+            "intermediate_size": 24,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "encoder_hidden_size": TOWER["hidden_size"],
+            "vocab_size": 30,
+        },
+        text_config={**text_config, "vocab_size": len(words)},
+        num_query_tokens=4,
+        image_token_index=words.convert_tokens_to_ids("<image>"),
+    )
+    images = transformers.BlipImageProcessorPil(size=SIDE)
+    processor = transformers.Blip2Processor(images, words, num_query_tokens=4)
+    return transformers.Blip2ForConditionalGeneration(config), processor
+
+
+def florence2() -> tuple[Any, Any]:
+    words = tokenizer(start=False)
+    words.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
+    )
+    vision_config = {
+        "depths": (1, 1),
+        "patch_size": (3, 3),
+        "patch_stride": (2, 2),
+        "patch_padding": (1, 1),
+        "patch_prenorm": (False, True),
+        "embed_dim": (8, 16),
+        "num_heads": (2, 2),
+        "num_groups": (2, 2),
+        "window_size": 4,
+        "projection_dim": 32,
+    }
+    text_config = {
+        "model_type": "bart",
+        "d_model": 32,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+        "encoder_ffn_dim": 48,
+        "decoder_ffn_dim": 48,
+        "max_position_embeddings": 512,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "pad_token_id": 2,
+        "decoder_start_token_id": 2,
+        "vocab_size": len(words),
+    }
+    config = transformers.Florence2Config(
+        vision_config=vision_config,
+        text_config=text_config,
+        image_token_id=words.convert_tokens_to_ids("<image>"),
+    )
+    images = transformers.CLIPImageProcessorPil(size=SIDE, crop_size=SIDE)
+    images.image_seq_length = 17
+    processor = transformers.Florence2Processor(images, words)
+    network = transformers.Florence2ForConditionalGeneration(config)
+    network.generation_config.forced_bos_token_id = 1
+    return network, processor
+
+
 WRAPPED = types.MappingProxyType(
     {
         "llava": tiny_decoders.llava,
@@ -70,6 +176,8 @@ TYPES = types.MappingProxyType(
     }
     | {name: partial(unwrap, wrap) for name, wrap in WRAPPED.items()}
     | {
+        "blip-2": blip_2,
+        "florence2": florence2,
         "vipllava": vipllava,
     }
 )

@@ -100,16 +100,13 @@ def find_continuation_tokens(
             prompt.
     """
     (text,) = texts
-    # Both are tokenized as one text, since tokens at the border may differ from the tokens of each
-    # text alone.
-    ids = decoder.build_prompt(prompt.text + add_leading_space(prompt.text, text)).ids
-    # The first token must not merge with the end of the prompt.
-    if ids[: len(prompt.ids)] != prompt.ids or len(ids) == len(prompt.ids):
+    ids = decoder.build_continuation(prompt, add_leading_space(prompt.text, text))
+    if not ids:
         raise UserError(
             f"models.{decoder.spec.name}: after {prompt.text[-20:]!r}, {text!r} does not begin with a token of its own;"
             " end the prompt elsewhere"
         )
-    return ids[len(prompt.ids) :]
+    return ids
 
 
 CACHE_NAMES: dict[FindTokens, str] = {

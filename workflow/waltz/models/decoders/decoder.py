@@ -385,6 +385,14 @@ class Decoder(ABC):
             )
         return image_positions[0] if image_positions else None
 
+    def build_continuation(self, prompt: Prompt, text: str) -> tuple[int, ...]:
+        """Return the ids of a text behind a prompt; empty if its first token merges with the prompt."""
+        # Both are tokenized as one text, since tokens at the border may differ from the tokens of
+        # each text alone.
+        ids = self.build_prompt(prompt.text + text).ids
+        position = len(prompt.ids)
+        return ids[position:] if ids[:position] == prompt.ids else ()
+
     def find_label_id(self, prompt: Prompt, label: str) -> int:
         """Return the first token of a label (with the space before it), tokenized together with its
         prompt.
@@ -393,17 +401,10 @@ class Decoder(ABC):
             UserError: The label begins within the prompt's last token, with a special or unknown
                 token, or is empty.
         """
-        # Prompt and label are tokenized together, since a space before the label may be part of its
-        # token.
-        labeled = self.build_prompt(prompt.text + label)
-        position = len(prompt.ids)
-        keeps_prompt = (
-            labeled.ids[:position] == prompt.ids and len(labeled.ids) > position
-        )
-        if keeps_prompt and not labeled.special[position]:
-            label_id = labeled.ids[position]
-            if label_id != self.tokenizer.unk_token_id:
-                return label_id
+        ids = self.build_continuation(prompt, label)
+        unusable_ids = {*_get_special_ids(self.tokenizer), self.tokenizer.unk_token_id}
+        if ids and ids[0] not in unusable_ids:
+            return ids[0]
         raise UserError(
             f"models.{self.spec.name}: after {prompt.text[-20:]!r}, the label {label!r} does not begin with a token of"
             " its own; choose another label, or end the prompt elsewhere"

@@ -190,6 +190,10 @@ class OwnForward(Network):
                 logits.append(run_in_halves(read, len(part), _join))
         return _join(logits), ()
 
+    def count_logits(self, length: int, image: RowImage) -> int:
+        """Return the number of last positions of a row for which there are logits."""
+        return length
+
     def _build_inputs(
         self, ids: torch.Tensor, image: RowImage | None
     ) -> dict[str, torch.Tensor]:
@@ -229,6 +233,33 @@ class OwnForward(Network):
                 f" of shape ({last - first}, {last_count}, tokens))"
             )
         return logits
+
+
+@dataclass(frozen=True)
+class EncoderDecoderForward(OwnForward):
+    """An encoder-decoder: its encoder reads image and prompt, its decoder the tokens behind them.
+
+    Every row has an image, whose inputs include the attention mask of the prompt.
+
+    Attributes:
+        start_ids: Ids with which the decoder begins; the last one predicts the first token.
+    """
+
+    start_ids: tuple[int, ...] = ()
+
+    def count_logits(self, length: int, image: RowImage) -> int:
+        """Return the number of tokens behind the prompt, and one more."""
+        return 1 + length - image.inputs["attention_mask"].shape[1]
+
+    def _build_inputs(
+        self, ids: torch.Tensor, image: RowImage | None
+    ) -> dict[str, torch.Tensor]:
+        if image is None:
+            raise ValueError("an encoder-decoder reads rows with an image only")
+        prompt_length = image.inputs["attention_mask"].shape[1]
+        inputs = super()._build_inputs(ids[:prompt_length], image)
+        decoder_ids = torch.cat([ids.new_tensor(self.start_ids), ids[prompt_length:]])
+        return {**inputs, "decoder_input_ids": decoder_ids[None]}
 
 
 def _join(rows: Sequence[torch.Tensor]) -> torch.Tensor:

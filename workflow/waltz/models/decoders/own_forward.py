@@ -10,6 +10,7 @@ pixels.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import transformers
@@ -23,7 +24,12 @@ from waltz.models.decoders.decoder import (
     PromptLayout,
     expand_prompt,
 )
-from waltz.models.decoders.network import ForwardRequest, OwnForward, RowImage
+from waltz.models.decoders.network import (
+    EncoderDecoderForward,
+    ForwardRequest,
+    OwnForward,
+    RowImage,
+)
 from waltz.models.decoders.network_checks import find_options
 from waltz.models.decoders.vision_language_model import VisionLanguageModel, draw_probe
 from waltz.models.forward_checks import (
@@ -45,6 +51,12 @@ MAX_MERGED = 2
 """Maximum number of tokens on each side of the image that may merge with the processor's text
 around it.
 """
+PLAIN_TEMPLATE = (
+    "{%% for message in messages %%}{%% for part in message.content %%}"
+    "{%% if part.type == 'image' %%}{{ %s }}{%% else %%}{{ part.text }}{%% endif %%}"
+    "{%% endfor %%}{{ %s }}{%% endfor %%}"
+)
+"""Chat template without turn markers, for a placeholder and the end of a turn."""
 MAX_APPENDED = 2
 """Maximum number of tokens that a processor may append to a prompt."""
 PROBE_TEXTS = (" what is this ?", " what is this ? what")
@@ -96,12 +108,15 @@ class OwnForwardModel(VisionLanguageModel):
             special=(*prompt.special, *[True] * count),
         )
 
-    def find_label_id(self, prompt: Prompt, label: str) -> int:
-        """Return the first token of a label behind the prompt and the processor's text after it."""
-        if prompt.image_position is not None and self.appended_ids:
-            end = self.tokenizer.decode(list(self.appended_ids))
-            prompt = replace(prompt, text=prompt.text + end)
-        return super().find_label_id(prompt, label)
+    def build_continuation(self, prompt: Prompt, text: str) -> tuple[int, ...]:
+        """Return the ids of a text behind a prompt and what the processor appends to it."""
+        if prompt.image_position is None or not self.appended_ids:
+            return super().build_continuation(prompt, text)
+        end = self.tokenizer.decode(list(self.appended_ids))
+        ids = super().build_continuation(
+            replace(prompt, text=prompt.text + end), text.lstrip()
+        )
+        return ids[: -len(self.appended_ids)]
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
         """Return the prepared image."""
@@ -135,6 +150,35 @@ class OwnForwardModel(VisionLanguageModel):
         token_types: torch.Tensor | None,
     ) -> torch.Tensor:
         return torch.arange(ids.shape[1], device=self.device)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EncoderDecoderModel(OwnForwardModel):
+    """A loaded encoder-decoder, whose encoder reads the image and the prompt."""
+
+    network: EncoderDecoderForward
+
+    def build_continuation(self, prompt: Prompt, text: str) -> tuple[int, ...]:
+        """Return the ids of a text of the decoder, which begins with it."""
+        ids = self.tokenizer(text.lstrip(), add_special_tokens=False)["input_ids"]
+        return tuple(ids)
+
+    def build_layout(
+        self, prompt: Prompt, picture: PreparedImage | None
+    ) -> PromptLayout:
+        """Return the prompt as the processor expands it, with the mask of the encoder's positions.
+
+        Raises:
+            UserError: The prompt has no image.
+        """
+        if picture is None:
+            raise UserError(
+                f"models.{self.spec.name}: {prompt.text[:60]!r}... has no image, which an encoder-decoder is shown with"
+                " each prompt; give one, or name a model that continues its prompt"
+            )
+        layout = super().build_layout(prompt, picture)
+        mask = torch.ones_like(layout.positions)[None]
+        return replace(layout, inputs={**layout.inputs, "attention_mask": mask})
 
 
 def _count_common(ids: Sequence[int], expanded_ids: Sequence[int]) -> int:
@@ -181,14 +225,12 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
     """
     model = decoder.network.model
     location = f"models.{decoder.spec.name}: {model.config.model_type}"
+    wrapper: type[OwnForwardModel] = OwnForwardModel
     if model.config.is_encoder_decoder:
-        raise UserError(
-            f"{location} is an encoder-decoder; only decoders that continue their prompt can be explained; name such a"
-            " model"
-        )
+        wrapper = EncoderDecoderModel
     try:
         # Zeros are filled in the checks, so that a masked image reads as one of almost zeros.
-        wrapped = OwnForwardModel(
+        wrapped = wrapper(
             **{**vars(decoder), "network": _build_network(decoder, reason)}
         )
         wrapped = replace(
@@ -208,6 +250,7 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
         ) from error
     if sees_later_tokens:
         raise UserError(f"{location}: {LATER_TOKENS_SEEN}")
+    _add_plain_template(wrapped)
 
     log.warning(
         "%s is read by its own forward pass for each coalition, which is slow: %s",
@@ -233,6 +276,13 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
     inputs_of_long_text = decoder._process(long_text, draw_probe())
     inputs_of_second_image = decoder._process(short_text, draw_probe(shade=100))
 
+    hidden_ids = [name for name in inputs if name.endswith("_input_ids")]
+    if hidden_ids:
+        raise UserError(
+            f"models.{decoder.spec.name}: the processor of {decoder.network.model.config.model_type} gives the prompt a"
+            f" second time, as {hidden_ids[0]}, where words cannot be masked; name a model that reads it once"
+        )
+
     # Pixels change with the image; inputs whose shape changes with the text have a value for each
     # position.
     pixels_name = _find_pixels(decoder, inputs, inputs_of_second_image)
@@ -243,9 +293,13 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
 
     model = decoder.network.model.eval()
     inputs[pixels_name] = inputs[pixels_name].to(model.dtype)
+    start_ids: tuple[int, ...] = ()
+    if model.config.is_encoder_decoder:
+        start_ids = _get_start_ids(model)
+        inputs["decoder_input_ids"] = torch.tensor([start_ids], device=decoder.device)
     _, input_names = call_with_accepted(model, inputs)
     options = find_options(model, select_entries(inputs, input_names))
-    return OwnForward(
+    network = OwnForward(
         model,
         decoder.device,
         input_names | options,
@@ -256,6 +310,41 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
         position_inputs=frozenset(position_inputs),
         continuation_values=CONTINUATION_VALUES.get(model.config.model_type, {}),
     )
+    if not start_ids:
+        return network
+    return EncoderDecoderForward(**vars(network), start_ids=start_ids)
+
+
+def _add_plain_template(decoder: OwnForwardModel) -> None:
+    """Set a chat template of image and plain text on the processor of a model that was trained with
+    prompts instead of conversations and has none.
+    """
+    is_plain = decoder.places_image or isinstance(decoder, EncoderDecoderModel)
+    if decoder.has_chat_template or not (is_plain or decoder.appended_ids):
+        return
+    # A line break of the prompt would merge with the one that a processor appends.
+    end = " " if decoder.appended_ids else "\n"
+    decoder.processor.chat_template = PLAIN_TEMPLATE % (
+        repr(decoder.placeholder),
+        repr(end),
+    )
+
+
+def _get_start_ids(model: Any) -> tuple[int, ...]:
+    """Return the ids with which a generation begins: the start of the decoder, and a first token that
+    the generation settings demand, as BART's do.
+
+    Raises:
+        ValueError: Neither the generation settings nor the config name the start of the decoder.
+    """
+    sources = (model.generation_config, model.config.get_text_config())
+    ids = []
+    for name in ("decoder_start_token_id", "forced_bos_token_id"):
+        values = [getattr(source, name, None) for source in sources]
+        ids += [value for value in values if value is not None][:1]
+        if not ids:
+            raise ValueError("its generation settings name no decoder_start_token_id")
+    return tuple(ids)
 
 
 def _find_appended_ids(decoder: OwnForwardModel) -> tuple[int, ...]:
@@ -321,12 +410,13 @@ def _build_probe(decoder: OwnForwardModel) -> Probe:
 def _read_all(
     network: OwnForward, ids: torch.Tensor, images: Sequence[RowImage]
 ) -> torch.Tensor:
-    """Return the logits of all positions of rows: (rows, positions, vocabulary).
+    """Return the logits of all positions of rows that have some: (rows, positions, vocabulary).
 
     The network numbers positions itself, so that the request may contain any positions.
     """
+    count = network.count_logits(ids.shape[1], images[0])
     return network.compute_logits(
-        ForwardRequest(ids, ids, last_count=ids.shape[1], images=images)
+        ForwardRequest(ids, ids, last_count=count, images=images)
     )[0]
 
 

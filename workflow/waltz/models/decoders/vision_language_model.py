@@ -132,6 +132,8 @@ class VisionLanguageModel(Decoder):
     Attributes:
         processor: Its processor of texts and images.
         image_id: Id of the positions that the embeddings of the image fill.
+        places_image: Whether the processor places the image itself, before the text, so that it must
+            not get the placeholder.
         fills_zeros: Whether the network drops tiles of zeros as padding, so that completely masked
             tiles need other values.
         cache: Results for images that are still in use.
@@ -139,6 +141,7 @@ class VisionLanguageModel(Decoder):
 
     processor: Any
     image_id: int
+    places_image: bool = False
     fills_zeros: bool = False
     cache: ImageCache = field(default_factory=ImageCache, repr=False)
 
@@ -272,9 +275,17 @@ class VisionLanguageModel(Decoder):
         keeps_start = tuple(ids[:image_position]) == prompt.ids[:image_position]
         keeps_end = tuple(ids[len(ids) - tail :]) == prompt.ids[image_position + 1 :]
         if not (keeps_start and keeps_end):
+            fault, advice = (
+                "changes the text around the image",
+                "word the prompt otherwise there",
+            )
+            if self.places_image:
+                fault, advice = (
+                    "places the image before the text",
+                    "begin the prompt with its placeholder",
+                )
             raise ChangedTextError(
-                f"models.{self.spec.name}: the processor changes the text around the image: {prompt.text[:60]!r}...;"
-                " word the prompt otherwise there"
+                f"models.{self.spec.name}: the processor {fault}: {prompt.text[:60]!r}...; {advice}"
             )
         if len(ids) > self.window:
             raise UserError(
@@ -287,11 +298,16 @@ class VisionLanguageModel(Decoder):
         """Return the tensors that the processor makes of a text and an image, on the device."""
         # As in `build_prompt`, a start token in the text is not added again.
         start = self.tokenizer.bos_token
+        options = {
+            "add_special_tokens": not (start and text.startswith(start)),
+        }
+        if self.places_image:
+            text, options = text.replace(self.placeholder, ""), {}
         inputs = self.processor(
             text=[text],
             images=[image.convert("RGB")],
-            add_special_tokens=not (start and text.startswith(start)),
             return_tensors="pt",
+            **options,
         )
         outputs = {}
         for name, value in inputs.items():

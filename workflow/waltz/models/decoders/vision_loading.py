@@ -144,6 +144,9 @@ def wrap_vision_language_model(
     )
     if device == META:
         return decoder
+    decoder = replace(decoder, places_image=_places_image(decoder))
+    if model.config.is_encoder_decoder:
+        return wrap_own_forward(decoder, "it is an encoder-decoder")
     try:
         decoder = replace(decoder, fills_zeros=_drops_zeros(decoder))
         decoder = replace(
@@ -159,6 +162,24 @@ def wrap_vision_language_model(
         decoder.log_forward_pass()
         return decoder
     return wrap_own_forward(decoder, fault)
+
+
+def _places_image(decoder: VisionLanguageModel) -> bool:
+    """Return whether the processor places the image before the text, wherever its placeholder is."""
+    placing = replace(decoder, places_image=True)
+    text = PROBE_TEXT + decoder.placeholder
+    try:
+        ids = decoder._process(text, draw_probe())["input_ids"][0]
+    except FORWARD_ERRORS:
+        # Two images in the text, that of the placeholder and the processor's own, are refused.
+        pass
+    else:
+        return int(ids[0]) == decoder.image_id
+    try:
+        ids = placing._process(text, draw_probe())["input_ids"][0]
+    except FORWARD_ERRORS:
+        return False
+    return bool((ids == decoder.image_id).any())
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,116 @@
+"""Encoder-decoders, and processors that place the image themselves, against the forward passes of
+their networks.
+"""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import waltz
+from stand_ins.models import tiny_decoder_types
+from stand_ins.models.enumeration import enumerate_shapley, score_plainly
+from stand_ins.models.tiny_decoders import random, spec
+from waltz.attribution.prompt_attribution import (
+    PromptGame,
+    PromptSettings,
+    attribute_prompts,
+)
+from waltz.core.errors import UserError
+from waltz.fidelity import EQUATIONS
+from waltz.models.decoders.continuations import score_targets
+from waltz.models.decoders.vision_loading import wrap_vision_language_model
+
+torch.set_num_threads(1)
+
+TARGETS = (70, 41, 12)
+
+
+def build(family):
+    if family == "blip-2-t5":
+        network, processor = tiny_decoder_types.blip_2(tiny_decoder_types.T5)
+        return random(network), processor
+    return tiny_decoder_types.build(family)
+
+
+def draw_photo(seed=0):
+    levels = np.random.default_rng(seed).integers(0, 255, (60, 44, 3), dtype=np.uint8)
+    return Image.fromarray(levels)
+
+
+@pytest.fixture(scope="module", params=["florence2", "blip-2-t5", "blip-2"])
+def decoder(request):
+    return wrap_vision_language_model(spec(request.param), *build(request.param), "cpu")
+
+
+def test_shapley_values_are_those_of_all_coalitions_read_alone(decoder):
+    image, text = draw_photo(), "<image> this dog"
+    picture = decoder.prepare_image(image)
+    games = [PromptGame(text, "", TARGETS)]
+    settings = PromptSettings(EQUATIONS, evaluations=4096, value="logit")
+    (attribution,) = attribute_prompts(decoder, picture, games, settings)
+    players = attribution.players
+    words = [players.prompt.tokens[position] for position in players.positions]
+    assert words == ["this", "dog"]
+    assert attribution.estimate.exact
+    phi = enumerate_shapley(decoder, text, image, TARGETS, players)
+    np.testing.assert_allclose(attribution.estimate.phi, phi, rtol=0, atol=2e-5)
+    assert np.abs(phi).max(axis=1).min() > 1e-3
+
+
+def test_scores_of_a_batch_are_those_of_prompts_alone(decoder):
+    texts = ["<image> what is this ?", "<image> a dog sits on the table"]
+    images = [draw_photo(), draw_photo(1)]
+    prompts = [decoder.build_prompt(text) for text in texts]
+    pictures = [decoder.prepare_image(image) for image in images]
+    scores = score_targets(decoder, prompts, pictures, [TARGETS] * 2, "logit")
+    for text, image, score in zip(texts, images, scores, strict=True):
+        expected = score_plainly(decoder, text, image, TARGETS)
+        np.testing.assert_allclose(score, expected, rtol=0, atol=2e-5)
+
+
+@torch.inference_mode()
+def test_generations_are_those_of_transformers(decoder):
+    text, image = "<image> what is this ?", draw_photo()
+    inputs = decoder.processor(
+        text=[text.replace("<image>", "")], images=[image], return_tensors="pt"
+    )
+    model = decoder.network.model
+    outputs = model.generate(**inputs, max_new_tokens=6, do_sample=False)[0].tolist()
+    prompt, picture = decoder.build_prompt(text), decoder.prepare_image(image)
+    (tokens,) = decoder.generate([prompt], [picture], 4, None, [0], keep_end=True)
+    start = getattr(decoder.network, "start_ids", ())
+    if not start:
+        # BLIP-2 returns the prompt, too.
+        outputs = outputs[inputs["input_ids"].shape[1] :]
+    assert outputs[: len(start) + len(tokens)] == [*start, *tokens]
+
+
+@pytest.mark.parametrize("family", ["florence2", "blip-2-t5", "blip-2", "paligemma"])
+def test_a_loaded_model_without_a_chat_template_is_asked_plainly(family):
+    network, processor = build(family)
+    explanation = waltz.Explainer(network, processor).explain(
+        draw_photo(), question="is it a dog ?", labels=["A", "B"], budget=60
+    )
+    assert 0 < explanation.t_shap < 1
+    assert processor.chat_template is None
+
+
+def test_the_image_comes_first_where_the_processor_places_it():
+    decoder = wrap_vision_language_model(spec("blip-2"), *build("blip-2"), "cpu")
+    prompt = decoder.build_prompt("a dog sits on it <image>")
+    with pytest.raises(UserError, match="begin the prompt with its placeholder"):
+        decoder.build_layout(prompt, decoder.prepare_image(draw_photo()))
+
+
+def test_labels_begin_the_answer(decoder):
+    prompt = decoder.build_prompt("<image> is it a dog ?")
+    label = decoder.find_label_id(prompt, " A")
+    assert label == decoder.tokenizer.convert_tokens_to_ids("A")
+
+
+def test_an_encoder_decoder_needs_an_image(decoder):
+    if not decoder.network.model.config.is_encoder_decoder:
+        pytest.skip("decoders read prompts without images")
+    with pytest.raises(UserError, match="has no image, which an encoder-decoder"):
+        decoder.build_layout(decoder.build_prompt("what is this ?"), None)
