@@ -1,5 +1,5 @@
-"""Encoder-decoders, and processors that place the image themselves, against the forward passes of
-their networks.
+"""Encoder-decoders, and decoders whose processors place the image or append text, against the
+forward passes of their networks.
 """
 
 import numpy as np
@@ -24,6 +24,7 @@ from waltz.models.decoders.vision_loading import wrap_vision_language_model
 torch.set_num_threads(1)
 
 TARGETS = (70, 41, 12)
+FAMILIES = ("florence2", "blip-2-t5", "blip-2", "kosmos-2", "chameleon")
 
 
 def build(family):
@@ -38,7 +39,7 @@ def draw_photo(seed=0):
     return Image.fromarray(levels)
 
 
-@pytest.fixture(scope="module", params=["florence2", "blip-2-t5", "blip-2"])
+@pytest.fixture(scope="module", params=FAMILIES)
 def decoder(request):
     return wrap_vision_language_model(spec(request.param), *build(request.param), "cpu")
 
@@ -72,21 +73,20 @@ def test_scores_of_a_batch_are_those_of_prompts_alone(decoder):
 @torch.inference_mode()
 def test_generations_are_those_of_transformers(decoder):
     text, image = "<image> what is this ?", draw_photo()
-    inputs = decoder.processor(
-        text=[text.replace("<image>", "")], images=[image], return_tensors="pt"
-    )
+    processed = text.replace("<image>", "") if decoder.places_image else text
+    inputs = decoder.processor(text=[processed], images=[image], return_tensors="pt")
     model = decoder.network.model
     outputs = model.generate(**inputs, max_new_tokens=6, do_sample=False)[0].tolist()
     prompt, picture = decoder.build_prompt(text), decoder.prepare_image(image)
     (tokens,) = decoder.generate([prompt], [picture], 4, None, [0], keep_end=True)
     start = getattr(decoder.network, "start_ids", ())
     if not start:
-        # BLIP-2 returns the prompt, too.
+        # A decoder returns the prompt, too.
         outputs = outputs[inputs["input_ids"].shape[1] :]
     assert outputs[: len(start) + len(tokens)] == [*start, *tokens]
 
 
-@pytest.mark.parametrize("family", ["florence2", "blip-2-t5", "blip-2", "paligemma"])
+@pytest.mark.parametrize("family", [*FAMILIES, "paligemma"])
 def test_a_loaded_model_without_a_chat_template_is_asked_plainly(family):
     network, processor = build(family)
     explanation = waltz.Explainer(network, processor).explain(
@@ -107,6 +107,11 @@ def test_labels_begin_the_answer(decoder):
     prompt = decoder.build_prompt("<image> is it a dog ?")
     label = decoder.find_label_id(prompt, " A")
     assert label == decoder.tokenizer.convert_tokens_to_ids("A")
+
+
+def test_a_prompt_that_another_part_reads_unmasked_is_refused():
+    with pytest.raises(UserError, match="a second time, as qformer_input_ids"):
+        wrap_vision_language_model(spec("instructblip"), *build("instructblip"), "cpu")
 
 
 def test_an_encoder_decoder_needs_an_image(decoder):

@@ -10,9 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
-POSITION_INPUTS = ("token_type_ids", "mm_token_type_ids", "cross_attention_mask")
+POSITION_INPUTS = (
+    "token_type_ids",
+    "mm_token_type_ids",
+    "cross_attention_mask",
+    "image_embeds_position_mask",
+)
 
-PLACES_IMAGE = ("Blip2Processor", "Florence2Processor")
+PLACES_IMAGE = ("Blip2Processor", "Florence2Processor", "Kosmos2Processor")
 
 
 @torch.inference_mode()
@@ -64,7 +69,9 @@ def read_plainly(
         hidden = ~torch.tensor([*visible, True])[cells].expand_as(
             inputs["pixel_values"]
         )
-        inputs["pixel_values"] = inputs["pixel_values"].masked_fill(hidden, 1e-30)
+        # Chameleon's codes of an image jump from zeros to almost zeros.
+        gray = 0 if config.model_type == "chameleon" else 1e-30
+        inputs["pixel_values"] = inputs["pixel_values"].masked_fill(hidden, gray)
     inputs = {
         name: values
         for name, values in inputs.items()

@@ -160,6 +160,79 @@ def florence2() -> tuple[Any, Any]:
     return network, processor
 
 
+def kosmos_2() -> tuple[Any, Any]:
+    core = tokenizer().backend_tokenizer
+    words = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        unk_token="<unk>",
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="</s>",
+    )
+    images = transformers.CLIPImageProcessorPil(size=SIDE, crop_size=SIDE)
+    processor = transformers.Kosmos2Processor(images, words, num_patch_index_tokens=4)
+    processor.num_image_tokens = 4
+    config = transformers.Kosmos2Config(
+        vision_config={"image_size": 16, "patch_size": 4, **TOWER},
+        text_config={
+            "vocab_size": len(words),
+            "embed_dim": 32,
+            "layers": 2,
+            "ffn_dim": 48,
+            "attention_heads": 2,
+            "max_position_embeddings": 512,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+            "pad_token_id": 2,
+        },
+        latent_query_num=4,
+    )
+    return transformers.Kosmos2ForConditionalGeneration(config), processor
+
+
+def chameleon() -> tuple[Any, Any]:
+    codes = [f"IMGIMG{letter}Z" for letter in "ABCDEFGHI"]
+    marks = {"boi_token": "<racm3:break>", "eoi_token": "<eoss>", "sep_token": "<sep>"}
+    words = tokenizer(**marks)
+    words.add_tokens(codes)
+    config = transformers.ChameleonConfig(
+        **{**TEXT, "vocab_size": len(words)},
+        vq_config={
+            "embed_dim": 8,
+            "num_embeddings": len(codes),
+            "latent_channels": 8,
+            "resolution": 16,
+            "base_channels": 32,
+            "channel_multiplier": (1, 1, 1),
+            "num_res_blocks": 1,
+        },
+        vocabulary_map=words.get_vocab(),
+    )
+    images = transformers.ChameleonImageProcessorPil(
+        size={"shortest_edge": 16}, crop_size=SIDE
+    )
+    processor = transformers.ChameleonProcessor(images, words, image_seq_length=16)
+    return transformers.ChameleonForConditionalGeneration(config), processor
+
+
+def instructblip() -> tuple[Any, Any]:
+    network, processor = blip_2()
+    config = transformers.InstructBlipConfig(
+        vision_config=network.config.vision_config.to_dict(),
+        qformer_config={**network.config.qformer_config.to_dict(), "vocab_size": 300},
+        text_config=network.config.text_config.to_dict(),
+        num_query_tokens=4,
+        image_token_index=network.config.image_token_id,
+    )
+    processor = transformers.InstructBlipProcessor(
+        processor.image_processor,
+        processor.tokenizer,
+        processor.tokenizer,
+        num_query_tokens=4,
+    )
+    return transformers.InstructBlipForConditionalGeneration(config), processor
+
+
 WRAPPED = types.MappingProxyType(
     {
         "llava": tiny_decoders.llava,
@@ -177,6 +250,9 @@ TYPES = types.MappingProxyType(
     | {name: partial(unwrap, wrap) for name, wrap in WRAPPED.items()}
     | {
         "blip-2": blip_2,
+        "chameleon": chameleon,
+        "instructblip": instructblip,
+        "kosmos-2": kosmos_2,
         "florence2": florence2,
         "vipllava": vipllava,
     }

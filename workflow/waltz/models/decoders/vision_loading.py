@@ -121,7 +121,10 @@ def wrap_vision_language_model(
     Raises:
         UserError: The model cannot be read by its own forward pass either.
     """
-    placeholder = getattr(processor, "image_token", None)
+    # Kosmos-2 names only the token that begins its image.
+    placeholder = getattr(processor, "image_token", None) or getattr(
+        processor, "boi_token", None
+    )
     if not placeholder:
         raise UserError(
             f"models.{spec.name}: the processor of {model.config.model_type} has no placeholder for an image in a"
@@ -174,7 +177,7 @@ def _places_image(decoder: VisionLanguageModel) -> bool:
         # Two images in the text, that of the placeholder and the processor's own, are refused.
         pass
     else:
-        return int(ids[0]) == decoder.image_id
+        return decoder.image_id in ids[:2]
     try:
         ids = placing._process(text, draw_probe())["input_ids"][0]
     except FORWARD_ERRORS:
