@@ -215,6 +215,8 @@ def test_numerals_that_count_things(caption: str, foil: str) -> None:
         ("A two-year-old girl eats cake.", NOT_COUNTING),
         ("One of the cats is asleep.", NO_NUMERAL),
         ("At least two people wait.", NOT_COUNTING),
+        ("He saw one out of four players.", NOT_COUNTING),
+        ("No man on the field has two bats.", DENIED),
         ("More than two kites fly in the sky.", NOT_COUNTING),
         ("About two people wait.", NOT_COUNTING),
         ("Around two people wait at the stop.", NOT_COUNTING),

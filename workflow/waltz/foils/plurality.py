@@ -147,6 +147,7 @@ def _inflect_words(
         possession = _find_possession(pronoun, old)
         if possession is not None:
             forms[possession.i] = inflect_noun(possession.text)
+            forms |= find_agreeing_verbs(possession, new)
     return forms
 
 

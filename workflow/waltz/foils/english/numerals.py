@@ -44,8 +44,8 @@ NO_COUNT_BEFORE = frozenset((
     "number", "or", "other", "over", "page", "past", "perhaps", "phase", "possibly", "previous", "remaining", "roughly",
     "same", "some", "than", "these", "those", "to", "top", "under",
 ))  # fmt: skip
-SUMS = TokenPattern(words=("average", "maximum", "minimum", "sum", "total"))
-"""Nouns of which "of" and a numeral are a bound or a sum ("a minimum of two dogs")."""
+SHARE_OF = TokenPattern(words=("average", "maximum", "minimum", "out", "sum", "total"))
+"""Words behind which "of" and a numeral are a bound, a sum or a share ("three out of four")."""
 PLACES = frozenset(("about", "around", "at", "over", "past", "to", "under"))
 """Words that are prepositions of place as often as estimates ("over two bridges")."""
 # "two or three dogs", "two to three", "two and a half", "two dozen".
@@ -83,6 +83,7 @@ RESUMING_WORDS = (
 DENYING = TokenPattern(
     words=("no", "not", "n't", "without", "never", "neither", "nor", "none")
 )
+SUBJECT = TokenPattern(relations=("nsubj", "nsubjpass"))
 HYPOTHETICAL = TokenPattern(words=("if", "would", "could", "might", "may"))
 # An apostrophe inside a word or behind it ("the boys' two dogs") is no quotation mark.
 QUOTATION_MARKS = re.compile(r"[\"“”«»]|(?<!\S)['‘‚]|(?<=[.,!?])['’]")
@@ -198,7 +199,7 @@ def _spoils_count(before: Token, numeral: Token) -> bool:
         return before.i == 0 or not governs_noun
     if before.lower_ in NO_COUNT_BEFORE or NUMERAL.matches(before):
         return True
-    if before.lower_ == "of" and SUMS.matches(before.head):
+    if before.lower_ == "of" and SHARE_OF.matches(before.head):
         return True
     if not before.whitespace_:  # "#2", "B-2"
         return True
@@ -249,6 +250,10 @@ def is_denied(noun: Token) -> bool:
         # "Two chairs without cushions" denies no chairs.
         before = [child for child in token.children if child.i < noun.i]
         if DENYING.matches(token) or DENYING.matches_any(before):
+            return True
+        # "No man has two hats", "neither dog is on a leash"
+        subject = SUBJECT.find(before)
+        if subject is not None and DENYING.matches_any((subject, *subject.children)):
             return True
         if HYPOTHETICAL.matches_any(before):
             return True

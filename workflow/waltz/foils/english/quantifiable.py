@@ -1,11 +1,13 @@
 """Noun phrases to which a quantifier can be given: one thing, or several, that a caption counts.
 
 A phrase is refused where the words around it, its form or its noun leave open whether "exactly one"
-and "a number of" make sense. A rule refuses what it does not know: a noun without a determiner is no
-countable thing, and a text with any word of negation asserts nothing.
+and "a number of" make sense: `RULES` lists the reasons in the order in which they are tried. Rules
+on the form of a phrase refuse what they do not know, such as a noun without a determiner. Rules on
+words know those of their lists alone; WordNet's tables keep these lists short.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain
 
@@ -86,14 +88,17 @@ QUANTITIES = {
     *NUMBER_WORDS[1:], *TENS, *PLURAL_QUANTITIES, *LARGE_QUANTITIES, "first", "half", "lone", "second", "single",
     "sole", "third", "whole",
 }  # fmt: skip
+ORDINAL = re.compile(r"\d+(st|nd|rd|th)")
 MEASURES = {
     "amount", "array", "bit", "couple", "kind", "lot", "majority", "maximum", "minimum", "number", "part", "plenty",
     "range", "rest", "series", "sort", "total", "type", "variety",
 }  # fmt: skip
 """Nouns that state how much or what kind of what follows "of"; a quantifier of their own fits badly."""
 GROUPS = {
-    "assortment", "bunch", "collection", "crowd", "flock", "group", "herd", "line", "pack", "pair", "pile", "row",
-    "selection", "set", "stack", "team",
+    "assortment", "audience", "band", "batch", "bouquet", "bunch", "bundle", "choir", "class", "cluster", "collection",
+    "convoy", "crowd", "duo", "family", "fleet", "flock", "gang", "group", "herd", "horde", "line", "litter", "mob",
+    "pack", "pair", "party", "pile", "quartet", "quintet", "row", "school", "selection", "set", "stack", "swarm",
+    "team", "trio", "troop",
 }  # fmt: skip
 """Nouns of things that are several, so that what follows "of" is never one."""
 UNITS = {
@@ -104,9 +109,9 @@ UNITS = {
 UNCOUNTABLE = {
     *pl_sb_uninflected_complete, *pl_sb_uninflected_endings,
     # Things without a singular.
-    "belongings", "binoculars", "clothes", "clothing", "glasses", "goggles", "goods", "headphones", "jeans",
-    "leggings", "outskirts", "overalls", "pants", "police", "remains", "shorts", "spectacles", "stairs",
-    "sunglasses", "surroundings", "suspenders", "sweatpants", "thanks", "tights", "tongs", "tweezers",
+    "belongings", "binoculars", "cattle", "clothes", "clothing", "glasses", "goggles", "goods", "headphones", "jeans",
+    "leggings", "livestock", "outskirts", "overalls", "pants", "police", "poultry", "remains", "shorts", "spectacles",
+    "stairs", "sunglasses", "surroundings", "suspenders", "sweatpants", "thanks", "tights", "tongs", "tweezers",
     "underpants", "whereabouts",
     # Things without a plural.
     "advice", "air", "apparel", "art", "bacon", "bread", "broccoli", "butter", "cash", "celery", "cheese", "chaos",
@@ -191,6 +196,8 @@ COUNTED_LATER = TokenPattern(
 """Word that picks some of several things."""
 OWN_DETERMINER = TokenPattern(relations={"det", "poss"})
 NAME_TAG = TokenPattern(tags={"NNP"})
+OTHER_SUBJECTS = {"VBZ": "NNS", "VBP": "NN"}
+"""Tag of nouns that are never the subject of a verb, by its tag."""
 AMONG = {"amid", "among", "amongst", "between"}
 QUOTATION_MARKS = {'"', "“", "”", "«", "»", "``", "''", "‘"}
 NOUNS_IN_ING = {
@@ -210,8 +217,9 @@ JOINT_WORDS = ({"together"}, {"each", "other"}, {"one", "another"}, {"both"})
 
 def explain_refusal(phrase: NounPhrase) -> str | None:
     """Return the reason why no quantifier can be given to a phrase of a caption; None where one can."""
-    for reason in filter(None, _list_reasons(phrase)):
-        return reason
+    for reason, refuses in RULES:
+        if refuses(phrase):
+            return reason
     return None
 
 
@@ -220,36 +228,6 @@ def find_text_fault(doc: Doc) -> str | None:
     if doc.text.rstrip().endswith("?"):
         return QUESTION
     return None
-
-
-def _list_reasons(phrase: NounPhrase) -> Iterator[str | None]:
-    """Yield for each rule the reason why it refuses a phrase, or None."""
-    checks: tuple[tuple[Callable[[NounPhrase], bool], str], ...] = (
-        (_is_torn, TORN_WORD),
-        (_begins_earlier, PART_OF_PHRASE),
-        (_has_doubtful_verb, DOUBTFUL_PARSE),
-        (_is_negated, NEGATION),
-        (_is_quoted, QUOTATION),
-        (_is_in_name, NAME),
-        (_has_unit, UNIT),
-        (_keeps_quantity, OTHER_QUANTITY),
-        (_is_part_of_quantity, PART_OF_QUANTITY),
-        (_differs_in_number, OTHER_FORM),
-        (_may_be_verb, NO_NOUN),
-        (_may_modify_noun, MODIFIER),
-        (_is_uncounted, NOT_COUNTED),
-        (_lacks_other_number, NO_OTHER_NUMBER),
-        (_is_among_several, AMONG_SEVERAL),
-        (_is_shared_out, SHARED_OUT),
-        (_is_joint, JOINT),
-        (_is_fixed, FIXED_EXPRESSION),
-        (_shares_article, SHARED_ARTICLE),
-        (_is_predicate, PREDICATE),
-        (_is_counted_again, COUNTED_AGAIN),
-        (_has_unclear_pronoun, UNCLEAR_PRONOUN),
-    )
-    for refuses, reason in checks:
-        yield reason if refuses(phrase) else None
 
 
 def _get_before(phrase: NounPhrase, count: int = 1) -> list[Token]:
@@ -287,7 +265,7 @@ def _begins_earlier(phrase: NounPhrase) -> bool:
     return is_bare and any(token.pos_ in parts for token in _get_before(phrase))
 
 
-def _has_doubtful_verb(phrase: NounPhrase) -> bool:
+def has_doubtful_verb(phrase: NounPhrase) -> bool:
     """Return True for a phrase that holds a verb or another plural, and before a verb in -s that
     the parser takes for a noun ("boys ride ponies", "a boy in a kayak paddles").
     """
@@ -303,8 +281,10 @@ def _has_doubtful_verb(phrase: NounPhrase) -> bool:
 
 @lru_cache(maxsize=8)
 def _find_doubtful_verbs(doc: Doc, start: int, end: int) -> frozenset[int]:
-    """Return the plural nouns of a sentence that may be verbs, each behind another noun."""
-    found = set()
+    """Return the plural nouns of a sentence that may be verbs, each behind another noun, and the
+    verbs that disagree with their subjects.
+    """
+    found = {token.i for token in doc[start:end] if _disagrees_with_subject(token)}
     for token in doc[start:end]:
         # With a subject, the other rules take it for a verb.
         has_subject = any(child.dep_ == "nsubj" for child in token.children)
@@ -323,6 +303,22 @@ def _find_doubtful_verbs(doc: Doc, start: int, end: int) -> frozenset[int]:
         if is_plural and has_article and has_noun:
             found.add(word.i)
     return frozenset(found)
+
+
+def _disagrees_with_subject(verb: Token) -> bool:
+    """Return True for a present tense whose subject has another number, or that the parser took
+    for a participle: it misread the sentence ("a teddy bear", "two bones is barking").
+    """
+    if verb.tag_ not in OTHER_SUBJECTS:
+        return False
+    clause = verb.head if verb.dep_ in {"aux", "auxpass"} else verb
+    for child in clause.children:
+        if child.dep_ in {"nsubj", "nsubjpass"}:
+            is_several = any(word.dep_ == "conj" for word in child.children)
+            if is_several or child.lower_ in MEASURES:  # "a number of boats lie there"
+                return False
+            return child.tag_ == OTHER_SUBJECTS[verb.tag_]
+    return verb.dep_ == "acl"
 
 
 def _is_negated(phrase: NounPhrase) -> bool:
@@ -361,6 +357,8 @@ def _is_in_name(phrase: NounPhrase) -> bool:
     has_the = any(token.lower_ == "the" for token in phrase.determiners)
     if has_the and NAME_TAG.matches_any(phrase.words[:-1]):
         return True
+    if has_the and head.is_title and head.tag_ == "NNPS":  # "the Smiths"
+        return True
     is_name = head.is_title and head.tag_ in {"NNP", "NNPS"}
     # At the start of a text a capital says nothing.
     is_noun = phrase.start == 0 and (phrase.determiners or is_in_wordnet(head.lower_))
@@ -379,6 +377,8 @@ def _keeps_quantity(phrase: NounPhrase) -> bool:
     """Return True where a quantity would be left next to the new quantifier."""
     left = [token.lower_ for token in phrase.words[:-1]]
     if any(word in QUANTITIES or parse_number(word) is not None for word in left):
+        return True
+    if any(ORDINAL.fullmatch(word) for word in left):
         return True
     if any(word in DEGREES for word in left):
         return True
@@ -420,7 +420,11 @@ def _is_part_of_quantity(phrase: NounPhrase) -> bool:
     counter = before[0]
     counters = MEASURES | GROUPS | LARGE_QUANTITIES
     is_group = counter in counters or singularize(counter) in counters
-    is_number = counter in QUANTITIES or parse_number(counter) is not None
+    # "thirds of", "three out of"
+    is_fraction = counter == "out" or singularize(counter) in QUANTITIES
+    is_number = (
+        is_fraction or counter in QUANTITIES or parse_number(counter) is not None
+    )
     return (
         is_group
         or is_number
@@ -472,6 +476,8 @@ def _is_uncounted(phrase: NounPhrase) -> bool:
     if phrase.head.pos_ not in {"NOUN", "PROPN"} or phrase.head.tag_ in {"JJ", "VBG"}:
         return True
     determiners = {token.lower_ for token in phrase.determiners}
+    if singularize(word) in TENS:  # "in his forties"
+        return True
     if list_numbers(phrase.head) == ("pl",):
         return word in UNCOUNTABLE
     if word in COLOURS:
@@ -670,3 +676,30 @@ def _is_being(noun: Token) -> bool:
     """Return True for people or animals."""
     word = singularize(noun.lower_)
     return _is_person(word) or word in read_words("animals")
+
+
+RULES: tuple[tuple[str, Callable[[NounPhrase], bool]], ...] = (
+    (TORN_WORD, _is_torn),
+    (PART_OF_PHRASE, _begins_earlier),
+    (DOUBTFUL_PARSE, has_doubtful_verb),
+    (NEGATION, _is_negated),
+    (QUOTATION, _is_quoted),
+    (NAME, _is_in_name),
+    (UNIT, _has_unit),
+    (OTHER_QUANTITY, _keeps_quantity),
+    (PART_OF_QUANTITY, _is_part_of_quantity),
+    (OTHER_FORM, _differs_in_number),
+    (NO_NOUN, _may_be_verb),
+    (MODIFIER, _may_modify_noun),
+    (NOT_COUNTED, _is_uncounted),
+    (NO_OTHER_NUMBER, _lacks_other_number),
+    (AMONG_SEVERAL, _is_among_several),
+    (SHARED_OUT, _is_shared_out),
+    (JOINT, _is_joint),
+    (FIXED_EXPRESSION, _is_fixed),
+    (SHARED_ARTICLE, _shares_article),
+    (PREDICATE, _is_predicate),
+    (COUNTED_AGAIN, _is_counted_again),
+    (UNCLEAR_PRONOUN, _has_unclear_pronoun),
+)
+"""Reasons why no quantifier can be given to a phrase, in the order in which they are tried."""
