@@ -317,8 +317,8 @@ def _disagrees_with_subject(verb: Token) -> bool:
             is_several = any(word.dep_ == "conj" for word in child.children)
             if is_several or child.lower_ in MEASURES:  # "a number of boats lie there"
                 return False
-            return child.tag_ == OTHER_SUBJECTS[verb.tag_]
-    return verb.dep_ == "acl"
+            return bool(child.tag_ == OTHER_SUBJECTS[verb.tag_])
+    return bool(verb.dep_ == "acl")
 
 
 def _is_negated(phrase: NounPhrase) -> bool:
