@@ -223,12 +223,12 @@ def _is_measure(phrase: NounPhrase) -> bool:
     his forties").
     """
     noun = phrase.head.lower_
-    if singularize(noun) in TENS or noun in LARGE_QUANTITIES:
+    words = {token.lower_ for token in phrase.words}
+    if words & LARGE_QUANTITIES:
         return True
-    if any(word.lower_ in LARGE_QUANTITIES for word in phrase.words[:-1]):
-        return True
-    is_unit = noun in UNITS or pluralize(noun) in UNITS
-    return is_unit and NUMERAL.matches_any(phrase.determiners)
+    is_unit = not UNITS.isdisjoint((noun, pluralize(noun)))
+    has_numeral = NUMERAL.matches_any(phrase.determiners)
+    return singularize(noun) in TENS or (is_unit and has_numeral)
 
 
 def _state_phrase(phrase: NounPhrase) -> Statement:

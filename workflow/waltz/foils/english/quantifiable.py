@@ -355,9 +355,8 @@ def _is_in_name(phrase: NounPhrase) -> bool:
     )
     # "the Orion constellation" is a single one by its name.
     has_the = any(token.lower_ == "the" for token in phrase.determiners)
-    if has_the and NAME_TAG.matches_any(phrase.words[:-1]):
-        return True
-    if has_the and head.is_title and head.tag_ == "NNPS":  # "the Smiths"
+    is_family = head.is_title and head.tag_ == "NNPS"  # "the Smiths"
+    if has_the and (is_family or NAME_TAG.matches_any(phrase.words[:-1])):
         return True
     is_name = head.is_title and head.tag_ in {"NNP", "NNPS"}
     # At the start of a text a capital says nothing.
@@ -376,11 +375,7 @@ def _has_unit(phrase: NounPhrase) -> bool:
 def _keeps_quantity(phrase: NounPhrase) -> bool:
     """Return True where a quantity would be left next to the new quantifier."""
     left = [token.lower_ for token in phrase.words[:-1]]
-    if any(word in QUANTITIES or parse_number(word) is not None for word in left):
-        return True
-    if any(ORDINAL.fullmatch(word) for word in left):
-        return True
-    if any(word in DEGREES for word in left):
+    if any(map(_is_quantity, left)) or not DEGREES.isdisjoint(left):
         return True
     # "at least two": words before the phrase, or determiners that the quantifier does not replace.
     has_number = any(token.like_num for token in phrase.determiners)
@@ -402,6 +397,14 @@ def _keeps_quantity(phrase: NounPhrase) -> bool:
     }
     return any(
         word in kept for word in [*before[-1:], *(t.lower_ for t in phrase.determiners)]
+    )
+
+
+def _is_quantity(word: str) -> bool:
+    """Return True for numerals, ordinals and fractions, in letters or digits, without hyphens."""
+    known = word in QUANTITIES or singularize(word) in QUANTITIES
+    return (
+        known or parse_number(word) is not None or ORDINAL.fullmatch(word) is not None
     )
 
 
