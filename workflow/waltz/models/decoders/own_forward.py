@@ -57,6 +57,11 @@ PLAIN_TEMPLATE = (
     "{%% endfor %%}{{ %s }}{%% endfor %%}"
 )
 """Chat template without turn markers, for a placeholder and the end of a turn."""
+WAY_ON = (
+    "name another model, or score pairs with this one in a function of your own"
+    " (docs/how-to/a-function-as-a-model.md)"
+)
+"""Advice about a model that cannot be read."""
 MAX_APPENDED = 2
 """Maximum number of tokens that a processor may append to a prompt."""
 PROBE_TEXTS = (" what is this ?", " what is this ? what")
@@ -245,8 +250,8 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
         raise
     except FORWARD_ERRORS as error:
         raise UserError(
-            f"{location} cannot be read: {get_first_line(error)}; check that the processor is the model's own, or"
-            f" install another version of transformers ({transformers.__version__} is installed)"
+            f"{location} cannot be read: {get_first_line(error)} (transformers {transformers.__version__});"
+            f" {WAY_ON}"
         ) from error
     if sees_later_tokens:
         raise UserError(f"{location}: {LATER_TOKENS_SEEN}")
@@ -280,7 +285,7 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
     if hidden_ids:
         raise UserError(
             f"models.{decoder.spec.name}: the processor of {decoder.network.model.config.model_type} gives the prompt a"
-            f" second time, as {hidden_ids[0]}, where words cannot be masked; name a model that reads it once"
+            f" second time, as {hidden_ids[0]}, where words cannot be masked; {WAY_ON}"
         )
 
     # Pixels change with the image; inputs whose shape changes with the text have a value for each
