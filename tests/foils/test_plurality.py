@@ -69,7 +69,7 @@ AGREEING = [
     (
         "Three people race their horses.",
         "Some people race their horses.",
-        "A single person races its horse.",
+        "A single person races their horse.",
     ),
     (
         "Two women brush their dogs.",

@@ -95,6 +95,10 @@ def find_reasons(caption):
         ("Cattle drinking water from a trough.", "cattle", rules.NOT_COUNTED),
         # The parser takes "bear" for a verb, and "bones" for the subject of "is".
         ("A teddy bear with a bow tie.", "teddy", rules.DOUBTFUL_PARSE),
+        ("A couple lies down while others walk.", "others", rules.NOT_COUNTED),
+        ("A man and a woman are holding hands.", "hands", rules.FIXED_EXPRESSION),
+        ("Two people on a field one on the ground.", "people", rules.COUNTED_AGAIN),
+        ("A baby giraffe and a baby zebra stand near a hut.", "stand", rules.NO_NOUN),
         ("A dog that has two bones is barking.", "dog", rules.DOUBTFUL_PARSE),
     ],
 )

@@ -45,7 +45,10 @@ QUANTIFIERS: dict[Number, tuple[str, ...]] = {
 }
 """Quantifiers that state the number of a noun phrase in captions and foils."""
 OTHER_NUMBER: dict[Number, Number] = {"sg": "pl", "pl": "sg"}
-UNCOUNTED = {"baggage", "hair", "luggage"}
+UNCOUNTED = {
+    "attire", "baggage", "clothing", "equipment", "food", "fur", "furniture", "gear", "hair", "homework", "jewelry",
+    "luggage", "makeup", "money", "music", "wool", "work",
+}  # fmt: skip
 """Possessions that keep their number when their owners become more or fewer."""
 
 
@@ -96,7 +99,10 @@ def build_plurality_foils(
             rejected = explain_rejection(phrase)
             if rejected is None and rejects_doubtful:
                 rejected = explain_refusal(phrase)
-            for candidate in _change_number(words, phrase, number, antecedents):
+            forms = _inflect_words(
+                phrase, number, antecedents, people_are_they=rejects_doubtful
+            )
+            for candidate in _change_number(words, phrase, number, forms):
                 yield replace(candidate, rejected=rejected)
 
 
@@ -104,15 +110,15 @@ def _change_number(
     words: Sequence[str],
     phrase: NounPhrase,
     old: Number,
-    antecedents: Mapping[Token, Token],
+    forms: dict[int, str],
 ) -> Iterator[Candidate]:
     """Yield the candidates that change a noun phrase from one number to the other.
 
     Args:
         words: Words of the caption, each with the space behind it.
+        forms: New forms of the words that change their number with the phrase, by token index.
     """
     new = OTHER_NUMBER[old]
-    forms = _inflect_words(phrase, old, new, antecedents)
     # The caption gets a quantifier, too, so that a quantifier alone does not tell that a text is a
     # foil.
     for quantifier, foil_quantifier in product(QUANTIFIERS[old], QUANTIFIERS[new]):
@@ -126,9 +132,14 @@ def _change_number(
 
 
 def _inflect_words(
-    phrase: NounPhrase, old: Number, new: Number, antecedents: Mapping[Token, Token]
+    phrase: NounPhrase,
+    old: Number,
+    antecedents: Mapping[Token, Token],
+    *,
+    people_are_they: bool,
 ) -> dict[int, str]:
     """Return the new forms of all words that change their number with the phrase, by token index."""
+    new = OTHER_NUMBER[old]
     inflect_noun = pluralize if new == "pl" else singularize
     head = phrase.head
     forms = {head.i: inflect_noun(head.text)}
@@ -139,7 +150,8 @@ def _inflect_words(
         forms[verb.i] = change_verb_number(verb, new) or verb.text
 
     # Pronouns that refer to the noun, with their verbs and what they possess ("a man and his dog").
-    for pronoun, pronoun_form in find_anaphors(head, new, antecedents):
+    anaphors = find_anaphors(head, new, antecedents, people_are_they=people_are_they)
+    for pronoun, pronoun_form in anaphors:
         forms[pronoun.i] = pronoun_form
         # The singular "they" keeps its verb.
         if pronoun.dep_ in SUBJECTS and pronoun_form != pronoun.lower_:

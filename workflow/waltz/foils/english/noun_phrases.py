@@ -564,17 +564,25 @@ def list_antecedents(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
 
 
 def find_anaphors(
-    noun: Token, number: Number, antecedents: Mapping[Token, Token]
+    noun: Token,
+    number: Number,
+    antecedents: Mapping[Token, Token],
+    *,
+    people_are_they: bool,
 ) -> Iterator[tuple[Token, str]]:
     """Yield the pronouns that refer to a noun, each with its form in a number; pronouns of that
     number are skipped.
+
+    Args:
+        people_are_they: Whether a person of either gender is "they", not "it" as in the released
+            benchmark.
     """
     anaphors = [token for token in antecedents if antecedents[token] == noun]
     for pronoun in CHANGING_PRONOUNS[number].select(anaphors):
         if number == "pl":
             yield pronoun, _pluralize(pronoun)
         else:
-            yield pronoun, _singularize(pronoun, noun)
+            yield pronoun, _singularize(pronoun, noun, people_are_they)
 
 
 def _pluralize(pronoun: Token) -> str:
@@ -587,15 +595,17 @@ def _pluralize(pronoun: Token) -> str:
     return PLURAL_FORMS[word]
 
 
-def _singularize(pronoun: Token, noun: Token) -> str:
+def _singularize(pronoun: Token, noun: Token, people_are_they: bool) -> str:
     """Return the singular of a pronoun in the gender of a noun: "his" for "their" after "men"."""
     neuter, male, female = SINGULAR_FORMS[pronoun.lower_]
     word = singularize(noun.lower_)
     if word in MALE:
         return male
-    if word in OCCUPATIONS:
+    if word in FEMALE:
+        return female
+    if word in OCCUPATIONS or (people_are_they and word in PEOPLE):
         return str(pronoun.lower_)
-    return female if word in FEMALE else neuter
+    return neuter
 
 
 def _can_refer(pronoun: Token, noun: Token) -> bool:

@@ -110,8 +110,8 @@ UNCOUNTABLE = {
     *pl_sb_uninflected_complete, *pl_sb_uninflected_endings,
     # Things without a singular.
     "belongings", "binoculars", "cattle", "clothes", "clothing", "glasses", "goggles", "goods", "headphones", "jeans",
-    "leggings", "livestock", "outskirts", "overalls", "pants", "police", "poultry", "remains", "shorts", "spectacles",
-    "stairs", "sunglasses", "surroundings", "suspenders", "sweatpants", "thanks", "tights", "tongs", "tweezers",
+    "leggings", "livestock", "others", "outskirts", "overalls", "pants", "police", "poultry", "remains", "shorts",
+    "spectacles", "stairs", "sunglasses", "surroundings", "suspenders", "sweatpants", "thanks", "tights", "tongs", "tweezers",
     "underpants", "whereabouts",
     # Things without a plural.
     "advice", "air", "apparel", "art", "bacon", "bread", "broccoli", "butter", "cash", "celery", "cheese", "chaos",
@@ -188,12 +188,26 @@ DISTRIBUTOR = TokenPattern(
     head=TokenPattern(relations={"nsubj", "nsubjpass"}, excluded_words=PICTURES),
 )
 """Word before a subject; each image of a pair is one image."""
-COUNTED_LATER = TokenPattern(
+COUNTED_LATER = TokenPattern(words={"one", "another", "half"}, relations={"appos"})
+COUNTED_BEHIND_COMMA = TokenPattern(
     words={"one", "another", "others", "neither", "either", "half"},
     relations={"appos", "attr", "conj", "dobj", "npadvmod", "nsubj", "nsubjpass", "pobj", "ROOT"},
     before=TokenPattern(words={",", "and", "with"}),
 )  # fmt: skip
-"""Word that picks some of several things."""
+"""Words that pick some of several things."""
+JOINT_OBJECTS = {"arms", "faces", "hands", "places", "sides", "turns"}
+JOINT_VERBS = {
+    "hold",
+    "join",
+    "link",
+    "lock",
+    "make",
+    "shake",
+    "switch",
+    "take",
+    "trade",
+}
+"""Verbs that mean one action with a bare object of the words before ("holding hands")."""
 OWN_DETERMINER = TokenPattern(relations={"det", "poss"})
 NAME_TAG = TokenPattern(tags={"NNP"})
 OTHER_SUBJECTS = {"VBZ": "NNS", "VBP": "NN"}
@@ -460,9 +474,22 @@ def _may_be_verb(phrase: NounPhrase) -> bool:
     follows_being = len(phrase.words) > 1 and _is_being(phrase.words[-2])
     if follows_being and not phrase.determiners and "VERB" in lemmas:
         return True
+    if "VERB" in lemmas and _is_only_verb(phrase):
+        return True
     # "a bull standing in a field": the determiner is of another noun.
     is_participle = word.endswith("ing") and word not in NOUNS_IN_ING
     return is_participle and "VERB" in lemmas
+
+
+def _is_only_verb(phrase: NounPhrase) -> bool:
+    """Return True for the last word of two subjects without another verb, which the parser takes
+    for a noun ("a giraffe and a baby zebra stand near a hut").
+    """
+    head = phrase.head
+    is_last_subject = head.dep_ == "conj" and head.head.dep_ == "ROOT"
+    follows_noun = len(phrase.words) > 1 and phrase.words[-2].pos_ == "NOUN"
+    has_verb = any(token.pos_ in {"VERB", "AUX"} for token in head.sent)
+    return is_last_subject and follows_noun and not has_verb
 
 
 def _may_modify_noun(phrase: NounPhrase) -> bool:
@@ -599,10 +626,12 @@ def _is_joint(phrase: NounPhrase) -> bool:
 
 
 def _is_fixed(phrase: NounPhrase) -> bool:
-    """Return True for the noun of a preposition ("in the shape of"), and for a time or scene that
-    is not described ("during the day").
+    """Return True for the noun of a preposition ("in the shape of"), for a time or scene that is not
+    described ("during the day"), and for "hands" in "holding hands".
     """
     before, after = _get_before(phrase), _get_after(phrase)
+    if phrase.head.lower_ in JOINT_OBJECTS and not phrase.determiners:
+        return phrase.head.head.lemma_ in JOINT_VERBS
     if not before or before[-1].pos_ != "ADP" or len(phrase.words) > 1:
         return False
     word = phrase.head.lower_
@@ -645,7 +674,9 @@ def _is_counted_again(phrase: NounPhrase) -> bool:
     """Return True for several things of which a later word picks some ("two dogs, one all wet")."""
     head = phrase.head
     is_several = "pl" in list_numbers(head)
-    return is_several and COUNTED_LATER.matches_any(head.doc[head.i + 1 :])
+    patterns = (COUNTED_LATER, COUNTED_BEHIND_COMMA)
+    later_words = head.doc[head.i + 1 :]
+    return is_several and any(matches_one_of(word, patterns) for word in later_words)
 
 
 def _has_unclear_pronoun(phrase: NounPhrase) -> bool:
