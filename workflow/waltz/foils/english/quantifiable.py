@@ -111,8 +111,8 @@ UNCOUNTABLE = {
     # Things without a singular.
     "belongings", "binoculars", "cattle", "clothes", "clothing", "glasses", "goggles", "goods", "headphones", "jeans",
     "leggings", "livestock", "others", "outskirts", "overalls", "pants", "police", "poultry", "remains", "shorts",
-    "spectacles", "stairs", "sunglasses", "surroundings", "suspenders", "sweatpants", "thanks", "tights", "tongs", "tweezers",
-    "underpants", "whereabouts",
+    "spectacles", "stairs", "sunglasses", "surroundings", "suspenders", "sweatpants", "thanks", "tights", "tongs",
+    "tweezers", "underpants", "whereabouts",
     # Things without a plural.
     "advice", "air", "apparel", "art", "bacon", "bread", "broccoli", "butter", "cash", "celery", "cheese", "chaos",
     "coffee", "corn", "cutlery", "daylight", "dirt", "dust", "evidence", "fabric", "fire", "flour", "foliage", "food",
