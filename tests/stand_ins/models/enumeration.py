@@ -50,6 +50,8 @@ def read_plainly(
     if config.is_encoder_decoder:
         settings = decoder.network.model.generation_config
         start = [settings.decoder_start_token_id]
+        if config.model_type == "t5gemma2":
+            start = [settings.bos_token_id]
         if config.model_type == "florence2":
             start.append(settings.forced_bos_token_id)
         inputs["decoder_input_ids"] = torch.tensor([[*start, *targets[:-1]]])

@@ -160,6 +160,29 @@ def florence2() -> tuple[Any, Any]:
     return network, processor
 
 
+def t5gemma2() -> tuple[Any, Any]:
+    network, processor = tiny_families.gemma3()
+    gemma = network.config
+    text_config = {
+        **TEXT,
+        "head_dim": 8,
+        "sliding_window": 8,
+        "vocab_size": gemma.text_config.vocab_size,
+    }
+    config = transformers.T5Gemma2Config(
+        encoder={
+            "text_config": text_config,
+            "vision_config": gemma.vision_config.to_dict(),
+            "mm_tokens_per_image": 4,
+            "boi_token_index": gemma.boi_token_index,
+            "eoi_token_index": gemma.eoi_token_index,
+        },
+        decoder=text_config,
+        image_token_index=gemma.image_token_id,
+    )
+    return transformers.T5Gemma2ForConditionalGeneration(config), processor
+
+
 def kosmos_2() -> tuple[Any, Any]:
     core = tokenizer().backend_tokenizer
     words = transformers.PreTrainedTokenizerFast(
@@ -253,6 +276,7 @@ TYPES = types.MappingProxyType(
         "chameleon": chameleon,
         "instructblip": instructblip,
         "kosmos-2": kosmos_2,
+        "t5gemma2": t5gemma2,
         "florence2": florence2,
         "vipllava": vipllava,
     }

@@ -342,14 +342,24 @@ def _get_start_ids(model: Any) -> tuple[int, ...]:
     Raises:
         ValueError: Neither the generation settings nor the config name the start of the decoder.
     """
-    sources = (model.generation_config, model.config.get_text_config())
-    ids = []
-    for name in ("decoder_start_token_id", "forced_bos_token_id"):
-        values = [getattr(source, name, None) for source in sources]
-        ids += [value for value in values if value is not None][:1]
-        if not ids:
-            raise ValueError("its generation settings name no decoder_start_token_id")
-    return tuple(ids)
+    start_id = _find_setting(model, "decoder_start_token_id")
+    # As in `generate`, a decoder without a start token begins with that of texts.
+    if start_id is None:
+        start_id = _find_setting(model, "bos_token_id")
+    if start_id is None:
+        raise ValueError("its generation settings name no decoder_start_token_id")
+    forced_id = _find_setting(model, "forced_bos_token_id")
+    return (start_id,) if forced_id is None else (start_id, forced_id)
+
+
+def _find_setting(model: Any, name: str) -> int | None:
+    """Return a token id of the generation settings, else of the config of the text; None without
+    one.
+    """
+    value: int | None = getattr(model.generation_config, name, None)
+    if value is None:
+        value = getattr(model.config.get_text_config(decoder=True), name, None)
+    return value
 
 
 def _find_appended_ids(decoder: OwnForwardModel) -> tuple[int, ...]:
