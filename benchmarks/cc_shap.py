@@ -28,7 +28,7 @@ of threads), and the largest difference.
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,7 +55,20 @@ OneRow = Callable[
 ]
 
 
-def decoder() -> vision_language_model.VisionLanguageModel:
+SMOLLM2 = {
+    "hidden_size": 576,
+    "intermediate_size": 1536,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+}
+
+
+def decoder(
+    sizes: Mapping[str, int] = SMOLLM2,
+    device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> vision_language_model.VisionLanguageModel:
     """The network, its image tower of two narrow layers, and a tokenizer of numbered words."""
     torch.manual_seed(0)
     words = {"<unk>": 0, "</s>": 1, "<image>": 2, "_": 3} | {
@@ -83,11 +96,7 @@ def decoder() -> vision_language_model.VisionLanguageModel:
         ),
         text_config=transformers.LlamaConfig(
             vocab_size=49152,
-            hidden_size=576,
-            intermediate_size=1536,
-            num_hidden_layers=30,
-            num_attention_heads=9,
-            num_key_value_heads=3,
+            **sizes,
             max_position_embeddings=8192,
             tie_word_embeddings=True,
             eos_token_id=1,
@@ -108,12 +117,15 @@ def decoder() -> vision_language_model.VisionLanguageModel:
         vision_feature_select_strategy="default",
         num_additional_image_tokens=1,
     )
-    network = transformers.LlavaForConditionalGeneration(config)
+    with torch.device(device):
+        network = transformers.AutoModelForImageTextToText.from_config(
+            config, dtype=dtype
+        )
     return vision_loading.wrap_vision_language_model(
         ModelSpec("bench", weights="random", revision="local"),
         network,
         processor,
-        "cpu",
+        device,
     )
 
 

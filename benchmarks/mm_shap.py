@@ -307,13 +307,13 @@ def speed(arguments: argparse.Namespace) -> None:
                 sum(one[2] for one in plain),
             )
             difference = max(
-                np.abs(one.phi[:, 0] - phi).max()
+                np.abs(one.estimate.phi[:, 0] - phi).max()
                 for one, phi in zip(attribution, expected, strict=False)
             )
-            largest = max(np.abs(one.phi).max() for one in attribution)
+            largest = max(np.abs(one.estimate.phi).max() for one in attribution)
             print(
                 f"{arguments.shape} {name}, {len(texts)} text(s) of {[len(one.tokens) for one in attribution]} tokens,"
-                f" grid {attribution[0].grid}, {sum(one.requested for one in attribution)} coalitions of"
+                f" grid {attribution[0].grid}, {sum(one.estimate.requested for one in attribution)} coalitions of"
                 f" {arguments.permutations} permutations: {counted.image_count} images, {counted.text_count} texts,"
                 f" {counted.pair_count} pairs"
             )
