@@ -96,6 +96,8 @@ def find_reasons(caption):
         # The parser takes "bear" for a verb, and "bones" for the subject of "is".
         ("A teddy bear with a bow tie.", "teddy", rules.DOUBTFUL_PARSE),
         ("A couple lies down while others walk.", "others", rules.NOT_COUNTED),
+        ("Girls in collared shirts hold hands.", "girls", rules.JOINT),
+        ("Three women sit down, two of them in hats.", "women", rules.COUNTED_AGAIN),
         ("A man and a woman are holding hands.", "hands", rules.FIXED_EXPRESSION),
         ("Two people on a field one on the ground.", "people", rules.COUNTED_AGAIN),
         ("A baby giraffe and a baby zebra stand near a hut.", "stand", rules.NO_NOUN),

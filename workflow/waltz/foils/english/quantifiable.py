@@ -189,6 +189,9 @@ DISTRIBUTOR = TokenPattern(
 )
 """Word before a subject; each image of a pair is one image."""
 COUNTED_LATER = TokenPattern(words={"one", "another", "half"}, relations={"appos"})
+SOME_OF_THEM = TokenPattern(
+    words={"them", "which", "whom"}, before=TokenPattern(words={"of"})
+)
 COUNTED_BEHIND_COMMA = TokenPattern(
     words={"one", "another", "others", "neither", "either", "half"},
     relations={"appos", "attr", "conj", "dobj", "npadvmod", "nsubj", "nsubjpass", "pobj", "ROOT"},
@@ -615,6 +618,8 @@ def _is_joint(phrase: NounPhrase) -> bool:
         return True
     if phrase.head.dep_ not in {"nsubj", "nsubjpass", "ROOT", "attr"}:
         return False
+    if any(map(_is_joint_object, phrase.head.sent)):  # "women hold hands"
+        return True
     words = [token.lower_ for token in phrase.head.sent]
     # "arm in arm", "side by side"
     repeats = zip(words, words[1:], words[2:], strict=False)
@@ -625,13 +630,17 @@ def _is_joint(phrase: NounPhrase) -> bool:
     return has_repeat or any(joint.issubset(words) for joint in JOINT_WORDS)
 
 
+def _is_joint_object(noun: Token) -> bool:
+    return noun.lower_ in JOINT_OBJECTS and noun.head.lemma_ in JOINT_VERBS
+
+
 def _is_fixed(phrase: NounPhrase) -> bool:
     """Return True for the noun of a preposition ("in the shape of"), for a time or scene that is not
     described ("during the day"), and for "hands" in "holding hands".
     """
     before, after = _get_before(phrase), _get_after(phrase)
-    if phrase.head.lower_ in JOINT_OBJECTS and not phrase.determiners:
-        return phrase.head.head.lemma_ in JOINT_VERBS
+    if _is_joint_object(phrase.head) and not phrase.determiners:
+        return True
     if not before or before[-1].pos_ != "ADP" or len(phrase.words) > 1:
         return False
     word = phrase.head.lower_
@@ -674,7 +683,7 @@ def _is_counted_again(phrase: NounPhrase) -> bool:
     """Return True for several things of which a later word picks some ("two dogs, one all wet")."""
     head = phrase.head
     is_several = "pl" in list_numbers(head)
-    patterns = (COUNTED_LATER, COUNTED_BEHIND_COMMA)
+    patterns = (COUNTED_LATER, COUNTED_BEHIND_COMMA, SOME_OF_THEM)
     later_words = head.doc[head.i + 1 :]
     return is_several and any(matches_one_of(word, patterns) for word in later_words)
 
