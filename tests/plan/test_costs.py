@@ -229,3 +229,9 @@ def test_the_docs_show_the_hours_of_the_thesis(tmp_path, monkeypatch, capsys):
     assert table in page, f"put this into docs/how-to/running-the-thesis.md:\n{table}"
     main([str(ROOT / "config/thesis.yaml")])
     assert capsys.readouterr().out.startswith(table)
+
+
+def test_hours_of_a_study_that_extends_another_are_printed(capsys):
+    main([str(ROOT / "config/today.yaml")])
+    printed = capsys.readouterr().out
+    assert all(f"| {model} |" in printed for model in ("qwen3.5-9b", "llama-4-scout"))

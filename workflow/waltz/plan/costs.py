@@ -20,7 +20,7 @@ from waltz.model_registry import DECODER_KINDS, DTYPE_BYTES, ModelSpec
 from waltz.plan.build_plan import build_plan
 from waltz.plan.datasets import OPEN, PAIRS, PROBES
 from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan
-from waltz.plan.read_study import load_yaml, read_study
+from waltz.plan.read_study import read_study_files
 from waltz.plan.run_table import STAGE_OF_STEP, STAGES, Run, Step, group_runs
 from waltz.plan.step_settings import get_consistency_seeds, get_decoder_sample
 from waltz.valse_release import PUBLISHED_VALID_ITEMS
@@ -529,7 +529,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     options = parser.parse_args(arguments)
     try:
-        plan = build_plan(read_study(load_yaml(options.study)))
+        plan = build_plan(read_study_files([options.study], options.study.parent))
     except UserError as error:
         raise SystemExit(f"waltz: {error}") from None
     costs = compute_costs(plan, options.rate)
