@@ -213,6 +213,8 @@ JOINT_VERBS = {
 """Verbs that mean one action with a bare object of the words before ("holding hands")."""
 OWN_DETERMINER = TokenPattern(relations={"det", "poss"})
 NAME_TAG = TokenPattern(tags={"NNP"})
+SUBJECT = TokenPattern(relations={"nsubj", "nsubjpass"})
+LISTED = TokenPattern(relations={"appos", "conj"})
 OTHER_SUBJECTS = {"VBZ": "NNS", "VBP": "NN"}
 """Tag of nouns that are never the subject of a verb, by its tag."""
 AMONG = {"amid", "among", "amongst", "between"}
@@ -329,13 +331,15 @@ def _disagrees_with_subject(verb: Token) -> bool:
     if verb.tag_ not in OTHER_SUBJECTS:
         return False
     clause = verb.head if verb.dep_ in {"aux", "auxpass"} else verb
-    for child in clause.children:
-        if child.dep_ in {"nsubj", "nsubjpass"}:
-            is_several = any(word.dep_ == "conj" for word in child.children)
-            if is_several or child.lower_ in MEASURES:  # "a number of boats lie there"
-                return False
-            return bool(child.tag_ == OTHER_SUBJECTS[verb.tag_])
-    return bool(verb.dep_ == "acl")
+    subjects = SUBJECT.select(clause.children)
+    if not subjects:
+        return bool(verb.dep_ == "acl")
+    subject = subjects[0]
+    # "a boy, a cow and two dogs are", of which the parser makes several subjects
+    is_several = len(subjects) > 1 or LISTED.matches_any(subject.subtree)
+    if is_several or subject.lower_ in MEASURES:  # "a number of boats lie there"
+        return False
+    return bool(subject.tag_ == OTHER_SUBJECTS[verb.tag_])
 
 
 def _is_negated(phrase: NounPhrase) -> bool:
