@@ -91,7 +91,9 @@ def shorten(reason: str, model_type: str) -> str:
     """Return a reason without the name of the model, advice and measured differences."""
     reason = reason.removeprefix(f"models.{model_type}: ")
     reason = re.sub(rf"^{re.escape(model_type)}:? ", "", reason)
-    reason = reason.partition("; ")[0]
+    reason = re.sub(r"^the processor of \S+", "its processor", reason)
+    for end in ("; ", " (cache: ", ". "):
+        reason = reason.partition(end)[0]
     return re.sub(r"logits differ by .*", "logits differ", reason).replace("|", "\\|")
 
 
@@ -145,7 +147,8 @@ def render_table() -> Iterator[str]:
     yield f"Types of transformers {transformers.__version__} ({summarize()}):\n"
     yield "| type | class | read | why not faster, or not at all |\n|---|---|---|---|"
     for row in read_record().values():
-        yield f"| `{row.model_type}` | `{row.class_name}` | {row.path} | {row.reason} |"
+        reason = row.reason.replace("<", "&lt;")
+        yield f"| `{row.model_type}` | `{row.class_name}` | {row.path} | {reason} |"
 
 
 def replace_table(page: str) -> str:

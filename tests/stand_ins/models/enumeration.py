@@ -13,6 +13,7 @@ import torch
 POSITION_INPUTS = (
     "token_type_ids",
     "mm_token_type_ids",
+    "moe_mm_token_type_ids",
     "cross_attention_mask",
     "image_embeds_position_mask",
 )
@@ -35,7 +36,11 @@ def read_plainly(
     """
     if decoder.processor.__class__.__name__ in PLACES_IMAGE:
         text = text.replace("<image>", "")
-    inputs = dict(decoder.processor(text=[text], images=[image], return_tensors="pt"))
+    config = decoder.network.model.config
+    options: dict[str, Any] = {"return_tensors": "pt"}
+    if not config.is_encoder_decoder:
+        options["add_special_tokens"] = True
+    inputs = dict(decoder.processor(text=[text], images=[image], **options))
     inputs.pop("labels", None)
     ids = inputs["input_ids"][0].tolist()
     for word in hidden_words:
@@ -46,7 +51,6 @@ def read_plainly(
         ]
         assert len(place) == 1
         ids[place[0]] = decoder.masked_id
-    config = decoder.network.model.config
     if config.is_encoder_decoder:
         settings = decoder.network.model.generation_config
         start = [settings.decoder_start_token_id]
@@ -68,12 +72,13 @@ def read_plainly(
                 [inputs[name], *[last] * (len(targets) - 1)], dim=1
             )
     if cells is not None:
-        hidden = ~torch.tensor([*visible, True])[cells].expand_as(
-            inputs["pixel_values"]
-        )
-        # Chameleon's codes of an image jump from zeros to almost zeros.
-        gray = 0 if config.model_type == "chameleon" else 1e-30
-        inputs["pixel_values"] = inputs["pixel_values"].masked_fill(hidden, gray)
+        pixels_name = getattr(decoder.network, "pixels_name", "pixel_values")
+        pixels = inputs[pixels_name]
+        hidden = ~torch.tensor([*visible, True])[cells].expand_as(pixels)
+        # Zeros would be padding for some networks. Chameleon's codes of an image jump from zeros to
+        # almost zeros.
+        is_exact = config.model_type == "chameleon" or not decoder.fills_zeros
+        inputs[pixels_name] = pixels.masked_fill(hidden, 0 if is_exact else 1e-30)
     inputs = {
         name: values
         for name, values in inputs.items()

@@ -4,9 +4,9 @@ Those that are not in `tiny_families` or `tiny_decoders` have their real process
 included, which need torchvision.
 """
 
-import types
 from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import transformers
@@ -14,7 +14,15 @@ from tokenizers import processors
 
 from stand_ins.models import tiny_decoders, tiny_families
 from stand_ins.models.tiny_decoders import TEXT, TOWER, random, tokenizer
+from stand_ins.models.tiny_families import (
+    QWEN_MARKS,
+    QWEN_TEXT,
+    qwen_ids,
+    qwen_images,
+)
 
+Pair = tuple[Any, Any]
+"""A network and its processor."""
 SIDE = {"height": 16, "width": 16}
 CLIP_TOWER = {
     "model_type": "clip_vision_model",
@@ -27,14 +35,14 @@ LLAMA = {"model_type": "llama", **TEXT}
 QWEN2 = {"model_type": "qwen2", **TEXT}
 
 
-def unwrap(wrap: Any) -> tuple[Any, Any]:
+def unwrap(wrap: Any) -> Pair:
     """Return network and processor of a decoder that is built wrapped."""
     decoder = wrap()
     decoder.processor.image_processor = decoder.processor.image_processor.processor
     return decoder.network.model, decoder.processor
 
 
-def vipllava() -> tuple[Any, Any]:
+def vipllava() -> Pair:
     words = tokenizer()
     config = transformers.VipLlavaConfig(
         vision_config=CLIP_TOWER,
@@ -54,6 +62,1197 @@ def vipllava() -> tuple[Any, Any]:
         num_additional_image_tokens=1,
     )
     return transformers.VipLlavaForConditionalGeneration(config), processor
+
+
+def llava_next_video() -> Pair:
+    words = tokenizer(video_token="<video>")
+    grids = [[16, 32], [32, 16], [32, 32]]
+    config = transformers.LlavaNextVideoConfig(
+        vision_config=CLIP_TOWER,
+        text_config={**LLAMA, "vocab_size": len(words)},
+        image_token_index=words.convert_tokens_to_ids("<image>"),
+        video_token_index=words.convert_tokens_to_ids("<video>"),
+        image_grid_pinpoints=grids,
+        image_seq_length=16,
+    )
+    images = transformers.LlavaNextImageProcessorPil(
+        size={"shortest_edge": 16}, crop_size=SIDE, image_grid_pinpoints=grids
+    )
+    processor = transformers.LlavaNextVideoProcessor(
+        video_processor=transformers.LlavaNextVideoVideoProcessor(),
+        image_processor=images,
+        tokenizer=words,
+        patch_size=4,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+    )
+    return transformers.LlavaNextVideoForConditionalGeneration(config), processor
+
+
+PIXTRAL_MARKS = {
+    "image": "[IMG]",
+    "image_break_token": "[IMG_BREAK]",
+    "image_end_token": "[IMG_END]",
+}
+PIXTRAL_TOWER = {
+    "model_type": "pixtral",
+    "image_size": 64,
+    "patch_size": 4,
+    "head_dim": 8,
+    **TOWER,
+}
+
+
+def mistral3() -> Pair:
+    words = tokenizer(**PIXTRAL_MARKS)
+    config = transformers.Mistral3Config(
+        vision_config=PIXTRAL_TOWER,
+        text_config={
+            "model_type": "mistral",
+            **TEXT,
+            "head_dim": 8,
+            "vocab_size": len(words),
+        },
+        image_token_index=words.convert_tokens_to_ids("[IMG]"),
+        spatial_merge_size=2,
+    )
+    images = transformers.PixtralImageProcessorPil(
+        patch_size=4, size={"longest_edge": 16}
+    )
+    return transformers.Mistral3ForConditionalGeneration(
+        config
+    ), transformers.PixtralProcessor(images, words, patch_size=4, spatial_merge_size=2)
+
+
+def lighton_ocr() -> Pair:
+    words = tokenizer(**PIXTRAL_MARKS)
+    config = transformers.LightOnOcrConfig(
+        vision_config=PIXTRAL_TOWER,
+        text_config={
+            "model_type": "qwen3",
+            **TEXT,
+            "head_dim": 8,
+            "vocab_size": len(words),
+        },
+        image_token_id=words.convert_tokens_to_ids("[IMG]"),
+        spatial_merge_size=2,
+    )
+    images = transformers.PixtralImageProcessorPil(
+        patch_size=8, size={"longest_edge": 16}
+    )
+    return transformers.LightOnOcrForConditionalGeneration(
+        config
+    ), transformers.LightOnOcrProcessor(
+        images, words, patch_size=4, spatial_merge_size=2
+    )
+
+
+def aya_vision() -> Pair:
+    words = tokenizer(
+        **{
+            n: n
+            for n in (
+                "<|START_OF_IMG|>",
+                "<|END_OF_IMG|>",
+                "<|IMG_PATCH|>",
+                "<|IMG_LINE_BREAK|>",
+                "TILE",
+                "TILE_GLOBAL",
+                "TILE_1",
+            )
+        }
+    )
+    config = transformers.AyaVisionConfig(
+        vision_config=SIGLIP_TOWER,
+        text_config={
+            "model_type": "cohere2",
+            **TEXT,
+            "head_dim": 8,
+            "vocab_size": len(words),
+        },
+        image_token_index=words.convert_tokens_to_ids("<|IMG_PATCH|>"),
+        downsample_factor=2,
+        adapter_layer_norm_eps=1e-6,
+        alignment_intermediate_size=32,
+    )
+    images = transformers.GotOcr2ImageProcessorPil(
+        size=SIDE, crop_to_patches=True, min_patches=1, max_patches=2
+    )
+    return transformers.AyaVisionForConditionalGeneration(
+        config
+    ), transformers.AyaVisionProcessor(
+        images, words, patch_size=4, img_size=16, downsample_factor=2
+    )
+
+
+def cohere2_vision() -> Pair:
+    words = tokenizer(
+        image="<|IMG_PATCH|>",
+        boi_token="<|START_OF_IMG|>",
+        eoi_token="<|END_OF_IMG|>",
+        img_line_break_token="<|IMG_LINE_BREAK|>",
+    )
+    config = transformers.Cohere2VisionConfig(
+        vision_config=SIGLIP_TOWER,
+        text_config={
+            "model_type": "cohere2",
+            **TEXT,
+            "head_dim": 8,
+            "vocab_size": len(words),
+        },
+        image_token_id=words.convert_tokens_to_ids("<|IMG_PATCH|>"),
+        downsample_factor=2,
+        alignment_intermediate_size=32,
+    )
+    images = transformers.Cohere2VisionImageProcessor(
+        size=SIDE, min_patches=1, max_patches=2, patch_size=2
+    )
+    return transformers.Cohere2VisionForConditionalGeneration(
+        config
+    ), transformers.Cohere2VisionProcessor(images, words)
+
+
+def got_ocr2() -> Pair:
+    words = tokenizer(
+        **{n: n for n in ("<img>", "</img>", "<imgpad>", "<|im_start|>", "<|im_end|>")}
+    )
+    config = transformers.GotOcr2Config(
+        vision_config={
+            "hidden_size": 16,
+            "output_channels": 8,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": 64,
+            "patch_size": 8,
+            "window_size": 4,
+            "global_attn_indexes": [1],
+            "mlp_dim": 24,
+        },
+        text_config={**QWEN2, "vocab_size": len(words)},
+        image_token_index=words.convert_tokens_to_ids("<imgpad>"),
+        image_seq_length=4,
+    )
+    images = transformers.GotOcr2ImageProcessorPil(size={"height": 64, "width": 64})
+    processor = transformers.GotOcr2Processor(images, words)
+    processor.num_image_tokens = 4
+    return transformers.GotOcr2ForConditionalGeneration(config), processor
+
+
+def aria() -> Pair:
+    words = tokenizer()
+    config = transformers.AriaConfig(
+        vision_config={
+            "model_type": "idefics3_vision",
+            "image_size": 980,
+            "patch_size": 140,
+            **TOWER,
+        },
+        text_config={
+            "model_type": "aria_text",
+            **TEXT,
+            "moe_num_experts": 4,
+            "vocab_size": len(words),
+        },
+        projector_patch_to_query_dict={49: 4},
+        image_token_index=words.convert_tokens_to_ids("<image>"),
+        vision_feature_layer=-1,
+    )
+    images = transformers.AriaImageProcessorPil(max_image_size=980, min_image_size=336)
+    return transformers.AriaForConditionalGeneration(
+        config
+    ), transformers.AriaProcessor(images, words, size_conversion={980: 4})
+
+
+def deepseek_vl() -> Pair:
+    words = tokenizer()
+    config = transformers.DeepseekVLConfig(
+        vision_config=SIGLIP_TOWER,
+        text_config={**LLAMA, "vocab_size": len(words)},
+        image_token_id=words.convert_tokens_to_ids("<image>"),
+    )
+    images = transformers.DeepseekVLImageProcessorPil(size=SIDE, min_size=4)
+    return transformers.DeepseekVLForConditionalGeneration(
+        config
+    ), transformers.DeepseekVLProcessor(images, words, num_image_tokens=16)
+
+
+def deepseek_vl_hybrid() -> Pair:
+    words = tokenizer()
+    config = transformers.DeepseekVLHybridConfig(
+        vision_config={**SIGLIP_TOWER, "image_size": 64, "patch_size": 16},
+        text_config={**LLAMA, "vocab_size": len(words)},
+        image_token_id=words.convert_tokens_to_ids("<image>"),
+        high_res_vision_config={
+            "model_type": "sam_vision_model",
+            "hidden_size": 16,
+            "output_channels": 8,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": 128,
+            "patch_size": 8,
+            "window_size": 4,
+            "global_attn_indexes": [1],
+            "mlp_dim": 24,
+        },
+    )
+    images = transformers.DeepseekVLHybridImageProcessorPil(
+        size={"height": 64, "width": 64},
+        high_res_size={"height": 128, "width": 128},
+        min_size=4,
+    )
+    return transformers.DeepseekVLHybridForConditionalGeneration(
+        config
+    ), transformers.DeepseekVLHybridProcessor(images, words, num_image_tokens=16)
+
+
+def janus() -> Pair:
+    words = tokenizer(boi_token="<begin_of_image>", eoi_token="<end_of_image>")
+    config = transformers.JanusConfig(
+        vision_config={
+            "hidden_size": 16,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": 16,
+            "patch_size": 4,
+            "projection_dim": 32,
+            "num_image_tokens": 16,
+            "mlp_ratio": 2,
+        },
+        text_config={**LLAMA, "vocab_size": len(words)},
+        vq_config={
+            "embed_dim": 4,
+            "num_embeddings": 8,
+            "latent_channels": 8,
+            "base_channels": 32,
+            "channel_multiplier": [1, 1],
+            "num_res_blocks": 1,
+            "num_patches": 4,
+            "projection_dim": 32,
+            "image_token_embed_dim": 32,
+        },
+        image_token_id=words.convert_tokens_to_ids("<image>"),
+    )
+    images = transformers.JanusImageProcessorPil(size=SIDE, min_size=4)
+    return transformers.JanusForConditionalGeneration(
+        config
+    ), transformers.JanusProcessor(images, words, num_image_tokens=16)
+
+
+def ovis2() -> Pair:
+    marks = ("<IMG_START>", "<IMG_GRID>", "<IMG_COL>", "<IMG_ROW>", "<IMG_END>")
+    words = tokenizer(atom="<IMG_ATOM>", **{m: m for m in marks})
+    config = transformers.Ovis2Config(
+        vision_config={
+            **TOWER,
+            "image_size": 16,
+            "patch_size": 4,
+            "vocab_size": 24,
+            "hidden_stride": 2,
+        },
+        text_config={**QWEN2, "vocab_size": len(words)},
+        vocab_size=len(words),
+        hidden_size=32,
+        image_token_id=words.convert_tokens_to_ids("<IMG_ATOM>"),
+        visual_indicator_token_ids=[words.convert_tokens_to_ids(m) for m in marks],
+    )
+    images = transformers.Ovis2ImageProcessorPil(
+        size=SIDE, crop_to_patches=True, max_patches=2
+    )
+    return transformers.Ovis2ForConditionalGeneration(
+        config
+    ), transformers.Ovis2Processor(images, words, image_seq_length=4)
+
+
+def lfm2_vl() -> Pair:
+    words = tokenizer(
+        image_start_token="<|image_start|>",
+        image_end_token="<|image_end|>",
+        image_thumbnail_token="<|img_thumbnail|>",
+    )
+    config = transformers.Lfm2VlConfig(
+        vision_config={
+            "model_type": "siglip2_vision_model",
+            **TOWER,
+            "patch_size": 4,
+            "num_patches": 16,
+        },
+        text_config={
+            "model_type": "lfm2",
+            **TEXT,
+            "vocab_size": len(words),
+            "layer_types": ["conv", "full_attention"],
+        },
+        image_token_id=words.convert_tokens_to_ids("<image>"),
+        projector_hidden_size=24,
+    )
+    images = transformers.Lfm2VlImageProcessor(
+        size=SIDE,
+        tile_size=16,
+        encoder_patch_size=4,
+        min_tiles=1,
+        max_tiles=2,
+        min_image_tokens=4,
+        max_image_tokens=4,
+        do_image_splitting=False,
+        max_num_patches=16,
+    )
+    return transformers.Lfm2VlForConditionalGeneration(
+        config
+    ), transformers.Lfm2VlProcessor(images, words)
+
+
+def smolvlm() -> Pair:
+    words = tokenizer(start=False, global_image_token="<global-img>")
+    config = transformers.SmolVLMConfig(
+        vision_config={"image_size": 24, "patch_size": 6, **TOWER},
+        text_config={**LLAMA, "vocab_size": len(words)},
+        image_token_id=words.convert_tokens_to_ids("<image>"),
+        scale_factor=2,
+        pad_token_id=2,
+    )
+    images = transformers.SmolVLMImageProcessorPil(
+        size={"longest_edge": 48},
+        max_image_size={"longest_edge": 24},
+        do_image_splitting=True,
+    )
+    return transformers.SmolVLMForConditionalGeneration(
+        config
+    ), transformers.SmolVLMProcessor(
+        images, words, transformers.SmolVLMVideoProcessor(), image_seq_len=4
+    )
+
+
+def build_glm(
+    name: str,
+    images_name: str = "Glm4v",
+    config_name: str = "",
+    text: Mapping[str, Any] = MappingProxyType({}),
+    vision: Mapping[str, Any] = MappingProxyType({}),
+) -> Pair:
+    marks = {
+        "image": "<|image|>",
+        "video_token": "<|video|>",
+        "image_start_token": "<|begin_of_image|>",
+        "image_end_token": "<|end_of_image|>",
+        "video_start_token": "<|begin_of_video|>",
+        "video_end_token": "<|end_of_video|>",
+    }
+    words = tokenizer(start=False, **marks)
+    marks["image_token"] = marks.pop("image")
+    config = getattr(transformers, f"{config_name or name}Config")(
+        vision_config={
+            "depth": 2,
+            "hidden_size": 16,
+            "intermediate_size": 24,
+            "num_heads": 2,
+            "image_size": 16,
+            "patch_size": 4,
+            "out_hidden_size": 32,
+            **vision,
+        },
+        text_config={
+            **QWEN_TEXT,
+            "rope_parameters": {
+                **QWEN_TEXT["rope_parameters"],
+                "partial_rotary_factor": 1.0,
+            },
+            "vocab_size": len(words),
+            **text,
+        },
+        **{f"{n}_id": words.convert_tokens_to_ids(m) for n, m in marks.items()},
+    )
+    sizes = {"shortest_edge": 256, "longest_edge": 1024}
+    images = getattr(transformers, f"{images_name}ImageProcessorPil")(
+        patch_size=4, size=sizes
+    )
+    videos = getattr(transformers, f"{images_name}VideoProcessor")(
+        patch_size=4, size=sizes
+    )
+    network = getattr(transformers, f"{name}ForConditionalGeneration")(config)
+    return network, getattr(transformers, f"{images_name}Processor")(
+        images, words, videos
+    )
+
+
+def glm4v() -> Pair:
+    return build_glm("Glm4v")
+
+
+def glm46v() -> Pair:
+    return build_glm(
+        "Glm46V",
+        images_name="Glm46V",
+        text={"model_type": "glm4v_text"},
+        vision={"model_type": "glm4v_vision"},
+    )
+
+
+def glm_ocr() -> Pair:
+    return build_glm("GlmOcr", images_name="Glm46V", text={"head_dim": 8})
+
+
+def glm4v_moe() -> Pair:
+    return build_glm(
+        "Glm4vMoe",
+        text={
+            "moe_intermediate_size": 24,
+            "num_experts_per_tok": 2,
+            "n_routed_experts": 4,
+        },
+    )
+
+
+def build_qwen(
+    name: str, text: Mapping[str, Any], vision: Mapping[str, Any] = MappingProxyType({})
+) -> Pair:
+    words = tokenizer(start=False, **QWEN_MARKS)
+    config = getattr(transformers, f"{name}Config")(
+        vision_config={
+            "depth": 2,
+            "hidden_size": 16,
+            "intermediate_size": 24,
+            "out_hidden_size": 32,
+            "num_heads": 2,
+            "patch_size": 4,
+            "num_position_embeddings": 16,
+            **vision,
+        },
+        text_config={**QWEN_TEXT, "head_dim": 8, "vocab_size": len(words), **text},
+        **qwen_ids(words),
+    )
+    videos = transformers.Qwen3VLVideoProcessor(patch_size=4)
+    return getattr(transformers, f"{name}ForConditionalGeneration")(
+        config
+    ), transformers.Qwen3VLProcessor(qwen_images(), words, videos)
+
+
+MOE = {"moe_intermediate_size": 24, "num_experts_per_tok": 2, "num_experts": 4}
+LINEAR = {
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "layer_types": ["linear_attention", "full_attention"],
+    "rope_parameters": {**QWEN_TEXT["rope_parameters"], "partial_rotary_factor": 1.0},
+}
+
+
+def qwen3_vl_moe() -> Pair:
+    return build_qwen("Qwen3VLMoe", MOE, {"deepstack_visual_indexes": [0]})
+
+
+def qwen3_5() -> Pair:
+    return build_qwen("Qwen3_5", LINEAR)
+
+
+def qwen3_5_moe() -> Pair:
+    return build_qwen(
+        "Qwen3_5Moe", {**LINEAR, **MOE, "shared_expert_intermediate_size": 24}
+    )
+
+
+def qwen4_exp() -> Pair:
+    return build_qwen(
+        "Qwen4Exp",
+        {
+            **LINEAR,
+            **MOE,
+            "shared_expert_intermediate_size": 24,
+            "ple_layer_ids": [],
+            "indexer_n_heads": 2,
+            "indexer_kv_heads": 1,
+            "indexer_head_dim": 8,
+            "indexer_budget": 64,
+            "indexer_compress_ratio": 4,
+            "hc_lowrank": 8,
+            "hc_count": 2,
+        },
+    )
+
+
+def video_llama_3() -> Pair:
+    words = tokenizer(start=False, image="<|image_pad|>", video_token="<|video_pad|>")
+    config = transformers.VideoLlama3Config(
+        vision_config={**TOWER, "patch_size": 4},
+        text_config={**QWEN2, "vocab_size": len(words)},
+        image_token_id=words.convert_tokens_to_ids("<|image_pad|>"),
+        video_token_id=words.convert_tokens_to_ids("<|video_pad|>"),
+    )
+    images = transformers.VideoLlama3ImageProcessorPil(
+        patch_size=4, merge_size=1, size={"shortest_edge": 64, "longest_edge": 256}
+    )
+    return transformers.VideoLlama3ForConditionalGeneration(
+        config
+    ), transformers.VideoLlama3Processor(
+        images, words, transformers.VideoLlama3VideoProcessor(patch_size=4)
+    )
+
+
+def paddleocr_vl() -> Pair:
+    words = tokenizer(image="<|IMAGE_PLACEHOLDER|>", video_token="<|video|>")
+    config = transformers.PaddleOCRVLConfig(
+        vision_config={**TOWER, "image_size": 16, "patch_size": 4},
+        text_config={**QWEN_TEXT, "head_dim": 8, "vocab_size": len(words)},
+        image_token_id=words.convert_tokens_to_ids("<|IMAGE_PLACEHOLDER|>"),
+        video_token_id=words.convert_tokens_to_ids("<|video|>"),
+    )
+    images = transformers.PaddleOCRVLImageProcessorPil(
+        patch_size=4, size={"shortest_edge": 256, "longest_edge": 1024}
+    )
+    return transformers.PaddleOCRVLForConditionalGeneration(
+        config
+    ), transformers.PaddleOCRVLProcessor(images, words)
+
+
+def ernie4_5_vl_moe() -> Pair:
+    marks = {
+        "image": "<|IMAGE_PLACEHOLDER|>",
+        "video_token": "<|VIDEO_PLACEHOLDER|>",
+        "image_start_token": "<|IMAGE_START|>",
+        "image_end_token": "<|IMAGE_END|>",
+        "video_start_token": "<|VIDEO_START|>",
+        "video_end_token": "<|VIDEO_END|>",
+    }
+    words = tokenizer(**marks)
+    marks["image_token"] = marks.pop("image")
+    config = transformers.Ernie4_5_VLMoeConfig(
+        vision_config={
+            "depth": 2,
+            "hidden_size": 16,
+            "intermediate_size": 24,
+            "num_heads": 2,
+            "patch_size": 4,
+        },
+        text_config={
+            **QWEN_TEXT,
+            "vocab_size": len(words),
+            "moe_intermediate_size": [24, 24],
+            "moe_k": 2,
+            "moe_num_experts": 4,
+            "mlp_layer_types": ["dense", "sparse"],
+        },
+        **{f"{n}_id": words.convert_tokens_to_ids(m) for n, m in marks.items()},
+    )
+    images = transformers.Ernie4_5_VLMoeImageProcessorPil(
+        patch_size=4, size={"shortest_edge": 256, "longest_edge": 1024}
+    )
+    return transformers.Ernie4_5_VLMoeForConditionalGeneration(
+        config
+    ), transformers.Ernie4_5_VLMoeProcessor(
+        images, words, transformers.Ernie4_5_VLMoeVideoProcessor(patch_size=4)
+    )
+
+
+def video_llava() -> Pair:
+    words = tokenizer(video_token="<video>")
+    config = transformers.VideoLlavaConfig(
+        vision_config=CLIP_TOWER,
+        text_config={**LLAMA, "vocab_size": len(words)},
+        image_token_index=words.convert_tokens_to_ids("<image>"),
+        video_token_index=words.convert_tokens_to_ids("<video>"),
+        image_seq_length=16,
+    )
+    images = transformers.VideoLlavaImageProcessor(
+        size={"shortest_edge": 16}, crop_size=SIDE
+    )
+    return transformers.VideoLlavaForConditionalGeneration(
+        config
+    ), transformers.VideoLlavaProcessor(
+        images,
+        transformers.VideoLlavaVideoProcessor(),
+        words,
+        patch_size=4,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+    )
+
+
+def shieldgemma2() -> Pair:
+    network, processor = tiny_families.gemma3()
+    config = transformers.ShieldGemma2Config(
+        **{
+            k: v
+            for k, v in network.config.to_dict().items()
+            if k not in ("model_type", "architectures")
+        }
+    )
+    return transformers.Gemma3ForConditionalGeneration(config), processor
+
+
+def gemma4() -> Pair:
+    words = tokenizer(
+        image="<|image|>",
+        boi_token="<|image>",
+        eoi_token="<image|>",
+        audio_token="<|audio|>",
+        boa_token="<|audio>",
+        eoa_token="<audio|>",
+    )
+    ids = {
+        f"{n}_id": words.convert_tokens_to_ids(m)
+        for n, m in {
+            "boi_token": "<|image>",
+            "eoi_token": "<image|>",
+            "image_token": "<|image|>",
+            "audio_token": "<|audio|>",
+        }.items()
+    }
+    words.add_tokens(["<|video|>"])
+    config = transformers.Gemma4Config(
+        vision_config={
+            **TOWER,
+            "num_key_value_heads": 2,
+            "head_dim": 8,
+            "patch_size": 4,
+            "pooling_kernel_size": 2,
+            "position_embedding_size": 64,
+        },
+        text_config={
+            **TEXT,
+            "head_dim": 8,
+            "global_head_dim": 8,
+            "sliding_window": 8,
+            "vocab_size": len(words),
+            "vocab_size_per_layer_input": len(words),
+            "hidden_size_per_layer_input": 8,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "use_bidirectional_attention": "vision",
+        },
+        video_token_id=words.convert_tokens_to_ids("<|video|>"),
+        **ids,
+    )
+    images = transformers.Gemma4ImageProcessorPil(
+        patch_size=4, pooling_kernel_size=2, max_soft_tokens=70
+    )
+    return transformers.Gemma4ForConditionalGeneration(
+        config
+    ), transformers.Gemma4Processor(
+        transformers.Gemma4AudioFeatureExtractor(),
+        images,
+        words,
+        transformers.Gemma4VideoProcessor(patch_size=4, pooling_kernel_size=2),
+    )
+
+
+def ids_of(words: Any, **marks: str) -> dict[str, int]:
+    return {n: words.convert_tokens_to_ids(m) for n, m in marks.items()}
+
+
+def cohere_compass() -> Pair:
+    words = tokenizer(
+        start=False,
+        image="<|IMAGE_PAD|>",
+        video_token="<|VIDEO_PAD|>",
+        vision_start_token="<|VISION_START|>",
+        vision_end_token="<|VISION_END|>",
+    )
+    config = transformers.CohereCompassConfig(
+        vision_config={
+            "depth": 2,
+            "hidden_size": 16,
+            "intermediate_size": 24,
+            "out_hidden_size": 32,
+            "num_heads": 2,
+            "patch_size": 4,
+            "num_position_embeddings": 16,
+            "deepstack_visual_indexes": [0],
+        },
+        text_config={
+            **TEXT,
+            "vocab_size": len(words),
+            "sliding_window": 16,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "logit_scale": 1.0,
+            "rope_parameters": {
+                kind: {
+                    "rope_type": "default",
+                    "rope_theta": 10000.0,
+                    "mrope_section": [1, 1, 2],
+                }
+                for kind in ("sliding_attention", "full_attention")
+            },
+        },
+        **ids_of(
+            words,
+            image_token_id="<|IMAGE_PAD|>",
+            video_token_id="<|VIDEO_PAD|>",
+            vision_start_token_id="<|VISION_START|>",
+            vision_end_token_id="<|VISION_END|>",
+        ),
+    )
+    images = transformers.CohereCompassImageProcessorPil(
+        patch_size=4, size={"shortest_edge": 256, "longest_edge": 1024}
+    )
+    return transformers.CohereCompassForConditionalGeneration(
+        config
+    ), transformers.CohereCompassProcessor(
+        images, words, transformers.CohereCompassVideoProcessor(patch_size=4)
+    )
+
+
+def exaone4_5() -> Pair:
+    words = tokenizer(start=False, **QWEN_MARKS)
+    config = transformers.Exaone4_5_Config(
+        vision_config={
+            "depth": 2,
+            "hidden_size": 16,
+            "intermediate_size": 24,
+            "out_hidden_size": 32,
+            "num_heads": 2,
+            "num_key_value_heads": 2,
+            "patch_size": 4,
+            "window_size": 16,
+            "fullatt_block_indexes": [1],
+        },
+        text_config={
+            "model_type": "exaone4",
+            **TEXT,
+            "head_dim": 8,
+            "vocab_size": len(words),
+            "sliding_window": 16,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
+        **ids_of(words, image_token_id="<|image_pad|>", video_token_id="<|video_pad|>"),
+    )
+    return transformers.Exaone4_5_ForConditionalGeneration(
+        config
+    ), transformers.Exaone4_5_Processor(
+        qwen_images(), words, transformers.Qwen2VLVideoProcessor(patch_size=4)
+    )
+
+
+def hyperclovax_vision_v2() -> Pair:
+    words = tokenizer(start=False, **QWEN_MARKS)
+    config = transformers.HyperCLOVAXVisionV2Config(
+        vision_config={
+            "model_type": "qwen2_5_vl_vision",
+            "depth": 2,
+            "hidden_size": 16,
+            "intermediate_size": 24,
+            "out_hidden_size": 32,
+            "num_heads": 2,
+            "patch_size": 4,
+            "window_size": 16,
+            "fullatt_block_indexes": [1],
+        },
+        text_config={
+            "model_type": "hyperclovax",
+            **TEXT,
+            "head_dim": 8,
+            "vocab_size": len(words),
+        },
+        **ids_of(words, image_token_id="<|image_pad|>", video_token_id="<|video_pad|>"),
+    )
+    return transformers.HyperCLOVAXVisionV2ForConditionalGeneration(
+        config
+    ), transformers.HyperCLOVAXVisionV2Processor(
+        qwen_images(), words, transformers.Qwen2VLVideoProcessor(patch_size=4)
+    )
+
+
+def glmga() -> Pair:
+    return build_glm(
+        "Glm46V",
+        images_name="Glm46V",
+        config_name="Glmga",
+        text={"model_type": "glm4v_text"},
+        vision={"model_type": "glm4v_vision"},
+    )
+
+
+def lfm3_vl() -> Pair:
+    words = tokenizer(start=False, **QWEN_MARKS)
+    config = transformers.Lfm3VlConfig(
+        vision_config={**TOWER, "num_key_value_heads": 2, "patch_size": 4},
+        text_config={
+            "model_type": "lfm3",
+            **TEXT,
+            "vocab_size": len(words),
+            "layer_types": ["conv", "full_attention"],
+        },
+        projector_hidden_size=24,
+        **qwen_ids(words),
+    )
+    return transformers.Lfm3VlForConditionalGeneration(
+        config
+    ), transformers.Lfm3VlProcessor(
+        qwen_images(), words, transformers.Qwen3VLVideoProcessor(patch_size=4)
+    )
+
+
+def hunyuan_vl() -> Pair:
+    words = tokenizer(
+        image="<image>",
+        image_start_token="<img>",
+        image_end_token="</img>",
+        newline="<newline>",
+    )
+    config = transformers.HunYuanVLConfig(
+        vision_config={
+            **TOWER,
+            "out_hidden_size": 32,
+            "text_hidden_size": 32,
+            "patch_size": 4,
+            "max_image_size": 64,
+            "min_image_size": 16,
+        },
+        text_config={
+            **TEXT,
+            "vocab_size": len(words),
+            "head_dim": 8,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 10000.0,
+                "xdrope_section": [1, 1, 1, 1],
+                "mrope_section": [1, 1, 1, 1],
+            },
+        },
+        **ids_of(
+            words,
+            image_token_id="<image>",
+            im_start_id="<img>",
+            im_end_id="</img>",
+            im_newline_id="<newline>",
+        ),
+    )
+    images = transformers.HunYuanVLImageProcessorPil(
+        patch_size=4,
+        merge_size=2,
+        temporal_patch_size=1,
+        size={"shortest_edge": 256, "longest_edge": 1024},
+    )
+    return transformers.HunYuanVLForConditionalGeneration(
+        config
+    ), transformers.HunYuanVLProcessor(images, words)
+
+
+def gemma4_unified() -> Pair:
+    words = tokenizer(
+        image="<|image|>",
+        boi_token="<|image>",
+        eoi_token="<image|>",
+        audio_token="<|audio|>",
+        boa_token="<|audio>",
+        eoa_token="<audio|>",
+    )
+    words.add_tokens(["<|video|>"])
+    config = transformers.Gemma4UnifiedConfig(
+        vision_config={
+            "patch_size": 4,
+            "pooling_kernel_size": 2,
+            "mm_embed_dim": 16,
+            "mm_posemb_size": 64,
+            "output_proj_dims": 16,
+        },
+        text_config={
+            **TEXT,
+            "head_dim": 8,
+            "global_head_dim": 8,
+            "sliding_window": 8,
+            "vocab_size": len(words),
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
+        **ids_of(
+            words,
+            boi_token_id="<|image>",
+            eoi_token_id="<image|>",
+            image_token_id="<|image|>",
+            audio_token_id="<|audio|>",
+            video_token_id="<|video|>",
+        ),
+    )
+    images = transformers.Gemma4UnifiedImageProcessor(
+        patch_size=4, pooling_kernel_size=2, max_soft_tokens=70
+    )
+    return transformers.Gemma4UnifiedForConditionalGeneration(
+        config
+    ), transformers.Gemma4UnifiedProcessor(
+        transformers.Gemma4UnifiedAudioFeatureExtractor(),
+        images,
+        words,
+        transformers.Gemma4UnifiedVideoProcessor(patch_size=4, pooling_kernel_size=2),
+    )
+
+
+def granite4_vision() -> Pair:
+    words = tokenizer()
+    grids = [[16, 32], [32, 16], [32, 32]]
+    config = transformers.Granite4VisionConfig(
+        vision_config={**SIGLIP_TOWER, "hidden_size": 128},
+        text_config={**TEXT, "vocab_size": len(words)},
+        image_token_index=words.convert_tokens_to_ids("<image>"),
+        vision_feature_select_strategy="full",
+        image_grid_pinpoints=grids,
+        image_seq_length=4,
+        downsample_rate="1/2",
+        deepstack_layer_map=[[-1, 0]],
+        spatial_target_layers=[1],
+        qformer_config={
+            "model_type": "blip_2_qformer",
+            "hidden_size": 128,
+            "num_attention_heads": 2,
+            "intermediate_size": 24,
+            "encoder_hidden_size": 128,
+            "num_hidden_layers": 1,
+        },
+    )
+    images = transformers.LlavaNextImageProcessorPil(
+        size={"shortest_edge": 16}, crop_size=SIDE, image_grid_pinpoints=grids
+    )
+    return transformers.Granite4VisionForConditionalGeneration(
+        config
+    ), transformers.Granite4VisionProcessor(
+        images,
+        words,
+        patch_size=4,
+        vision_feature_select_strategy="full",
+        downsample_rate="1/2",
+    )
+
+
+OMNI_MARKS = {
+    "image": "<|IMAGE|>",
+    "audio_token": "<|AUDIO|>",
+    "video_token": "<|VIDEO|>",
+    "vision_bos_token": "<|vision_bos|>",
+    "vision_eos_token": "<|vision_eos|>",
+    "audio_bos_token": "<|audio_bos|>",
+    "audio_eos_token": "<|audio_eos|>",
+}
+AUDIO = {
+    "num_mel_bins": 128,
+    "encoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "encoder_ffn_dim": 16,
+    "d_model": 16,
+    "output_dim": 32,
+}
+
+
+def qwen2_5_omni_thinker() -> Pair:
+    words = tokenizer(start=False, **OMNI_MARKS)
+    config = transformers.Qwen2_5OmniThinkerConfig(
+        vision_config={
+            "depth": 2,
+            "hidden_size": 16,
+            "intermediate_size": 24,
+            "out_hidden_size": 32,
+            "num_heads": 2,
+            "patch_size": 4,
+            "window_size": 16,
+            "fullatt_block_indexes": [1],
+        },
+        audio_config=AUDIO,
+        text_config={**QWEN_TEXT, "vocab_size": len(words)},
+        **ids_of(
+            words,
+            audio_token_index="<|AUDIO|>",
+            image_token_index="<|IMAGE|>",
+            video_token_index="<|VIDEO|>",
+            audio_start_token_id="<|audio_bos|>",
+            audio_end_token_id="<|audio_eos|>",
+        ),
+    )
+    config.vision_start_token_id, config.vision_end_token_id = (
+        words.convert_tokens_to_ids(m) for m in ("<|vision_bos|>", "<|vision_eos|>")
+    )
+    return transformers.Qwen2_5OmniThinkerForConditionalGeneration(
+        config
+    ), transformers.Qwen2_5OmniProcessor(
+        qwen_images(),
+        transformers.Qwen2VLVideoProcessor(patch_size=4),
+        transformers.WhisperFeatureExtractor(),
+        words,
+    )
+
+
+def qwen3_omni_moe_thinker() -> Pair:
+    words = tokenizer(start=False, **OMNI_MARKS)
+    config = transformers.Qwen3OmniMoeThinkerConfig(
+        vision_config={
+            "depth": 2,
+            "hidden_size": 16,
+            "intermediate_size": 24,
+            "out_hidden_size": 32,
+            "num_heads": 2,
+            "patch_size": 4,
+            "num_position_embeddings": 16,
+            "deepstack_visual_indexes": [0],
+        },
+        audio_config={**AUDIO, "downsample_hidden_size": 16},
+        text_config={**QWEN_TEXT, "head_dim": 8, "vocab_size": len(words), **MOE},
+        **ids_of(
+            words,
+            audio_token_id="<|AUDIO|>",
+            image_token_id="<|IMAGE|>",
+            video_token_id="<|VIDEO|>",
+            audio_start_token_id="<|audio_bos|>",
+            audio_end_token_id="<|audio_eos|>",
+        ),
+    )
+    config.vision_start_token_id, config.vision_end_token_id = (
+        words.convert_tokens_to_ids(m) for m in ("<|vision_bos|>", "<|vision_eos|>")
+    )
+    return transformers.Qwen3OmniMoeThinkerForConditionalGeneration(
+        config
+    ), transformers.Qwen3OmniMoeProcessor(
+        qwen_images(),
+        transformers.Qwen2VLVideoProcessor(patch_size=4),
+        transformers.WhisperFeatureExtractor(),
+        words,
+    )
+
+
+def kimi_k25() -> Pair:
+    words = tokenizer(
+        start=False,
+        image="<|media_pad|>",
+        video_token="<|video|>",
+        vision_start_token="<|media_begin|>",
+        vision_end_token="<|media_end|>",
+        content="<|media_content|>",
+    )
+    config = transformers.Kimi_K25Config(
+        vision_config={
+            **TOWER,
+            "patch_size": 4,
+            "pos_emb_height": 4,
+            "pos_emb_width": 4,
+        },
+        projection_hidden_size=16,
+        text_config={
+            "model_type": "deepseek_v3",
+            **TEXT,
+            "num_key_value_heads": 4,
+            "moe_intermediate_size": 24,
+            "n_routed_experts": 4,
+            "num_experts_per_tok": 2,
+            "n_group": 1,
+            "topk_group": 1,
+            "q_lora_rank": 8,
+            "kv_lora_rank": 8,
+            "qk_rope_head_dim": 8,
+            "v_head_dim": 8,
+            "qk_nope_head_dim": 8,
+            "first_k_dense_replace": 1,
+            "vocab_size": len(words),
+        },
+        **ids_of(
+            words,
+            image_token_id="<|media_pad|>",
+            video_token_id="<|video|>",
+            vision_start_token_id="<|media_begin|>",
+            vision_end_token_id="<|media_end|>",
+        ),
+    )
+    images = transformers.Kimi_K25ImageProcessor(patch_size=4)
+    return transformers.Kimi_K25ForConditionalGeneration(
+        config
+    ), transformers.Kimi_K25Processor(
+        images, words, transformers.Kimi_K25VideoProcessor(patch_size=4)
+    )
+
+
+def qianfan_ocr() -> Pair:
+    words = tokenizer(
+        start=False,
+        image="<image>",
+        start_image_token="<img>",
+        end_image_token="</img>",
+        context_image_token="<IMG_CONTEXT>",
+        video_token="<video>",
+    )
+    config = transformers.QianfanOCRConfig(
+        vision_config={"image_size": [16, 16], "patch_size": [4, 4], **TOWER},
+        text_config={
+            "model_type": "qwen3",
+            **TEXT,
+            "head_dim": 8,
+            "vocab_size": len(words),
+        },
+        image_token_id=words.convert_tokens_to_ids("<IMG_CONTEXT>"),
+        image_seq_length=4,
+    )
+    images = transformers.GotOcr2ImageProcessorPil(
+        size=SIDE, crop_to_patches=True, min_patches=1, max_patches=2
+    )
+    return transformers.QianfanOCRForConditionalGeneration(
+        config
+    ), transformers.QianfanOCRProcessor(images, words, image_seq_length=4)
+
+
+def pp_chart2table() -> Pair:
+    words = tokenizer(
+        **{n: n for n in ("<img>", "</img>", "<imgpad>", "<|im_start|>", "<|im_end|>")}
+    )
+    network, _ = got_ocr2()
+    images = transformers.PPChart2TableImageProcessorPil(
+        size={"height": 64, "width": 64}
+    )
+    processor = transformers.PPChart2TableProcessor(images, words)
+    return network, processor
+
+
+def molmo2() -> Pair:
+    names = (
+        "<im_patch>",
+        "<im_col>",
+        "<im_start>",
+        "<low_res_im_start>",
+        "<im_end>",
+        "<frame_start>",
+        "<frame_end>",
+    )
+    words = tokenizer(
+        start=False, image="<|image|>", video_token="<|video|>", **{n: n for n in names}
+    )
+    config = transformers.Molmo2Config(
+        vision_config={
+            "hidden_size": 16,
+            "intermediate_size": 24,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 2,
+            "head_dim": 8,
+            "image_size": [16, 16],
+            "patch_size": 4,
+            "num_position_embeddings": 16,
+        },
+        adapter_config={
+            "vision_feature_layer": [-1],
+            "hidden_size": 16,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 2,
+            "head_dim": 8,
+            "intermediate_size": 24,
+            "text_hidden_size": 32,
+        },
+        text_config={
+            **TEXT,
+            "head_dim": 8,
+            "vocab_size": len(words),
+            "additional_vocab_size": 0,
+        },
+        **ids_of(
+            words,
+            image_start_token_id="<im_start>",
+            low_res_image_start_token_id="<low_res_im_start>",
+            image_end_token_id="<im_end>",
+            image_patch_id="<im_patch>",
+            frame_start_token_id="<frame_start>",
+            frame_end_token_id="<frame_end>",
+        ),
+    )
+    images = transformers.Molmo2ImageProcessor(
+        size=SIDE,
+        patch_size=4,
+        max_crops=2,
+        overlap_margins=[1, 1],
+        pooling_size=[2, 2],
+    )
+    return transformers.Molmo2ForConditionalGeneration(
+        config
+    ), transformers.Molmo2Processor(images, transformers.Molmo2VideoProcessor(), words)
 
 
 OPT = {
@@ -80,7 +1279,7 @@ T5 = {
 }
 
 
-def blip_2(text_config: Mapping[str, Any] = OPT) -> tuple[Any, Any]:
+def blip_2(text_config: Mapping[str, Any] = OPT) -> Pair:
     core = tokenizer().backend_tokenizer
     if text_config["model_type"] == "t5":
         ends = [("</s>", 2)]
@@ -114,7 +1313,7 @@ def blip_2(text_config: Mapping[str, Any] = OPT) -> tuple[Any, Any]:
     return transformers.Blip2ForConditionalGeneration(config), processor
 
 
-def florence2() -> tuple[Any, Any]:
+def florence2() -> Pair:
     words = tokenizer(start=False)
     words.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
@@ -160,7 +1359,7 @@ def florence2() -> tuple[Any, Any]:
     return network, processor
 
 
-def t5gemma2() -> tuple[Any, Any]:
+def t5gemma2() -> Pair:
     network, processor = tiny_families.gemma3()
     gemma = network.config
     text_config = {
@@ -183,7 +1382,7 @@ def t5gemma2() -> tuple[Any, Any]:
     return transformers.T5Gemma2ForConditionalGeneration(config), processor
 
 
-def kosmos_2() -> tuple[Any, Any]:
+def kosmos_2() -> Pair:
     core = tokenizer().backend_tokenizer
     words = transformers.PreTrainedTokenizerFast(
         tokenizer_object=core,
@@ -213,7 +1412,7 @@ def kosmos_2() -> tuple[Any, Any]:
     return transformers.Kosmos2ForConditionalGeneration(config), processor
 
 
-def chameleon() -> tuple[Any, Any]:
+def chameleon() -> Pair:
     codes = [f"IMGIMG{letter}Z" for letter in "ABCDEFGHI"]
     marks = {"boi_token": "<racm3:break>", "eoi_token": "<eoss>", "sep_token": "<sep>"}
     words = tokenizer(**marks)
@@ -238,7 +1437,7 @@ def chameleon() -> tuple[Any, Any]:
     return transformers.ChameleonForConditionalGeneration(config), processor
 
 
-def instructblip() -> tuple[Any, Any]:
+def instructblip() -> Pair:
     network, processor = blip_2()
     config = transformers.InstructBlipConfig(
         vision_config=network.config.vision_config.to_dict(),
@@ -256,16 +1455,15 @@ def instructblip() -> tuple[Any, Any]:
     return transformers.InstructBlipForConditionalGeneration(config), processor
 
 
-WRAPPED = types.MappingProxyType(
+WRAPPED = MappingProxyType(
     {
         "llava": tiny_decoders.llava,
         "llava_next": tiny_decoders.llava_next,
-        "smolvlm": tiny_decoders.smolvlm,
         "idefics2": tiny_decoders.idefics2,
         "qwen2_vl": tiny_decoders.qwen2_vl,
     }
 )
-TYPES = types.MappingProxyType(
+TYPES = MappingProxyType(
     {
         name.replace("qwen2.5", "qwen2_5").replace("-", "_"): build
         for name, build in tiny_families.FAMILIES.items()
@@ -274,16 +1472,57 @@ TYPES = types.MappingProxyType(
     | {
         "blip-2": blip_2,
         "chameleon": chameleon,
+        "florence2": florence2,
         "instructblip": instructblip,
         "kosmos-2": kosmos_2,
         "t5gemma2": t5gemma2,
-        "florence2": florence2,
         "vipllava": vipllava,
+        "llava_next_video": llava_next_video,
+        "mistral3": mistral3,
+        "lighton_ocr": lighton_ocr,
+        "aya_vision": aya_vision,
+        "cohere2_vision": cohere2_vision,
+        "got_ocr2": got_ocr2,
+        "aria": aria,
+        "deepseek_vl": deepseek_vl,
+        "deepseek_vl_hybrid": deepseek_vl_hybrid,
+        "janus": janus,
+        "ovis2": ovis2,
+        "lfm2_vl": lfm2_vl,
+        "smolvlm": smolvlm,
+        "glm4v": glm4v,
+        "glm46v": glm46v,
+        "glm_ocr": glm_ocr,
+        "glm4v_moe": glm4v_moe,
+        "qwen3_vl_moe": qwen3_vl_moe,
+        "qwen3_5": qwen3_5,
+        "qwen3_5_moe": qwen3_5_moe,
+        "qwen4_exp": qwen4_exp,
+        "video_llama_3": video_llama_3,
+        "paddleocr_vl": paddleocr_vl,
+        "ernie4_5_vl_moe": ernie4_5_vl_moe,
+        "video_llava": video_llava,
+        "shieldgemma2": shieldgemma2,
+        "gemma4": gemma4,
+        "cohere_compass": cohere_compass,
+        "exaone4_5": exaone4_5,
+        "hyperclovax_vision_v2": hyperclovax_vision_v2,
+        "glmga": glmga,
+        "lfm3_vl": lfm3_vl,
+        "hunyuan_vl": hunyuan_vl,
+        "gemma4_unified": gemma4_unified,
+        "granite4_vision": granite4_vision,
+        "qwen2_5_omni_thinker": qwen2_5_omni_thinker,
+        "qwen3_omni_moe_thinker": qwen3_omni_moe_thinker,
+        "kimi_k25": kimi_k25,
+        "qianfan_ocr": qianfan_ocr,
+        "pp_chart2table": pp_chart2table,
+        "molmo2": molmo2,
     }
 )
 
 
-def build(model_type: str) -> tuple[Any, Any]:
+def build(model_type: str) -> Pair:
     """The network of a type, with random weights, and its processor."""
     network, processor = TYPES[model_type]()
     return random(network), processor
