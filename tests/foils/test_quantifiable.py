@@ -97,6 +97,10 @@ def find_reasons(caption):
         ("A teddy bear with a bow tie.", "teddy", rules.DOUBTFUL_PARSE),
         ("A couple lies down while others walk.", "others", rules.NOT_COUNTED),
         ("Girls in collared shirts hold hands.", "girls", rules.JOINT),
+        ("A door is an exit.", "door", rules.PREDICATE),
+        ("A way of being a father.", "father", rules.PREDICATE),
+        ("A man drives an own car.", "car", rules.NOT_COUNTED),
+        ("All of them are wearing hats.", "hats", rules.SHARED_OUT),
         ("Three women sit down, two of them in hats.", "women", rules.COUNTED_AGAIN),
         ("A man and a woman are holding hands.", "hands", rules.FIXED_EXPRESSION),
         ("Two people on a field one on the ground.", "people", rules.COUNTED_AGAIN),
@@ -116,6 +120,17 @@ def test_a_question_is_refused():
     ("caption", "pair"),
     [
         ("A dog sleeps.", ("Exactly one dog sleeps.", "Some dogs sleep.")),
+        (
+            "A robot with a visor. It stands there.",
+            (
+                "Exactly one robot with a visor. It stands there.",
+                "Some robots with a visor. They stand there.",
+            ),
+        ),
+        (
+            "A dog sleeps in a mine.",
+            ("A dog sleeps in a single mine.", "A dog sleeps in some mines."),
+        ),
         (
             "Women playing soccer while their parents watch.",
             (

@@ -193,7 +193,10 @@ def _write_text(
     doc = phrase.head.doc
     pieces = list(words)
     for index, form in forms.items():
-        pieces[index] = f"{form}{doc[index].whitespace_}"
+        token = doc[index]
+        # A pronoun at the start of a later sentence.
+        new_word = capitalize(form) if token.is_title else form
+        pieces[index] = f"{new_word}{token.whitespace_}"
 
     # A first word that is not a name loses its capital, now that a quantifier precedes it.
     stem = pieces[phrase.stem]

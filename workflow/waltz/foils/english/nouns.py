@@ -45,6 +45,7 @@ PLURALS = {
     "lego": "legos",
     "luggage": "luggages",
     "man": "men",
+    "mine": "mines",  # not the pronoun
     "person": "people",
     "roof": "roofs",
     "schoolchild": "schoolchildren",

@@ -215,6 +215,8 @@ OWN_DETERMINER = TokenPattern(relations={"det", "poss"})
 NAME_TAG = TokenPattern(tags={"NNP"})
 SUBJECT = TokenPattern(relations={"nsubj", "nsubjpass"})
 LISTED = TokenPattern(relations={"appos", "conj"})
+ATTRIBUTE = TokenPattern(relations={"attr"})
+SINGULAR_ARTICLE = TokenPattern(words={"a", "an"})
 OTHER_SUBJECTS = {"VBZ": "NNS", "VBP": "NN"}
 """Tag of nouns that are never the subject of a verb, by its tag."""
 AMONG = {"amid", "among", "amongst", "between"}
@@ -513,7 +515,8 @@ def _is_uncounted(phrase: NounPhrase) -> bool:
     if phrase.head.pos_ not in {"NOUN", "PROPN"} or phrase.head.tag_ in {"JJ", "VBG"}:
         return True
     determiners = {token.lower_ for token in phrase.determiners}
-    if singularize(word) in TENS:  # "in his forties"
+    has_owner = any(token.lower_ == "own" for token in phrase.words[:-1])
+    if has_owner or singularize(word) in TENS:  # "my own oven", "in his forties"
         return True
     if list_numbers(phrase.head) == ("pl",):
         return word in UNCOUNTABLE
@@ -598,7 +601,7 @@ def _is_shared_out(phrase: NounPhrase) -> bool:
             owner = _find_subject(owner)
     if owner is None or owner == head or owner.pos_ not in {"NOUN", "PROPN", "PRON"}:
         return False
-    is_several = owner.lower_ in {"they", "we", "people"}
+    is_several = owner.lower_ in {"all", "both", "they", "we", "people"}
     return is_several or "pl" in list_numbers(owner)
 
 
@@ -677,10 +680,19 @@ def _shares_article(phrase: NounPhrase) -> bool:
 
 
 def _is_predicate(phrase: NounPhrase) -> bool:
-    """Return True for a noun behind "is" ("this is a kitchen"), but not behind "there is"."""
-    relations = {child.dep_ for child in phrase.head.head.children}
-    has_subject = "nsubj" in relations and "expl" not in relations
-    return phrase.head.dep_ == "attr" and has_subject
+    """Return True for a noun behind "is" ("this is a kitchen"), but not behind "there is", and for
+    a thing that is said to be another one ("a door is an exit").
+    """
+    verb = phrase.head.head
+    relations = {child.dep_ for child in verb.children}
+    if phrase.head.dep_ == "attr":
+        # "under the bridge is a boat" has no other subject
+        has_subject = "nsubj" in relations or verb.tag_ in {"VB", "VBG"}
+        return has_subject and "expl" not in relations
+    predicate = ATTRIBUTE.find(verb.children)
+    if predicate is None or not SUBJECT.matches(phrase.head):
+        return False
+    return SINGULAR_ARTICLE.matches_any(predicate.lefts)
 
 
 def _is_counted_again(phrase: NounPhrase) -> bool:
