@@ -1455,6 +1455,166 @@ def instructblip() -> Pair:
     return transformers.InstructBlipForConditionalGeneration(config), processor
 
 
+def minimax_m3_vl() -> Pair:
+    processor = transformers.MiniMaxM3VLProcessor
+    marks = {
+        "image": processor.IMAGE_TOKEN,
+        "video_token": processor.VIDEO_TOKEN,
+        "vision_start_token": processor.VISION_START_TOKEN,
+        "vision_end_token": processor.VISION_END_TOKEN,
+    }
+    words = tokenizer(start=False, **marks)
+    config = transformers.MiniMaxM3VLConfig(
+        vision_config={**TOWER, "hidden_size": 24, "image_size": 64, "patch_size": 4},
+        text_config={
+            **TEXT,
+            "head_dim": 8,
+            "rotary_dim": 8,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 10000.0,
+                "partial_rotary_factor": 1.0,
+            },
+            "dense_intermediate_size": 48,
+            "shared_intermediate_size": 24,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "index_n_heads": 2,
+            "index_head_dim": 8,
+            "vocab_size": len(words),
+            "mlp_layer_types": ["dense", "sparse"],
+        },
+        image_token_index=words.convert_tokens_to_ids(marks["image"]),
+        video_token_index=words.convert_tokens_to_ids(marks["video_token"]),
+        projector_hidden_size=24,
+    )
+    images = transformers.MiniMaxM3VLImageProcessor(
+        patch_size=4, size={"shortest_edge": 256, "longest_edge": 1024}
+    )
+    return transformers.MiniMaxM3SparseForConditionalGeneration(config), processor(
+        images, words, transformers.MiniMaxM3VLVideoProcessor(patch_size=4)
+    )
+
+
+def minicpmv4_6() -> Pair:
+    marks = {
+        "image": "<|image_pad|>",
+        "video_token": "<|video_pad|>",
+        "image_start_token": "<img>",
+        "image_end_token": "</img>",
+        "slice_start_token": "<slice>",
+        "slice_end_token": "</slice>",
+        "image_id_start_token": "<image_id>",
+        "image_id_end_token": "</image_id>",
+    }
+    words = tokenizer(start=False, **marks)
+    config = transformers.MiniCPMV4_6Config(
+        vision_config={
+            **TOWER,
+            "image_size": 64,
+            "patch_size": 4,
+            "insert_layer_id": 0,
+        },
+        insert_layer_id=0,
+        image_size=64,
+        text_config={
+            "model_type": "qwen3_5_text",
+            **QWEN_TEXT,
+            "head_dim": 8,
+            **LINEAR,
+            "vocab_size": len(words),
+        },
+        image_token_id=words.convert_tokens_to_ids("<|image_pad|>"),
+        video_token_id=words.convert_tokens_to_ids("<|video_pad|>"),
+    )
+    images = transformers.MiniCPMV4_6ImageProcessorPil(
+        patch_size=4, scale_resolution=32, max_slice_nums=1
+    )
+    return transformers.MiniCPMV4_6ForConditionalGeneration(
+        config
+    ), transformers.MiniCPMV4_6Processor(
+        images,
+        transformers.MiniCPMV4_6VideoProcessor(patch_size=4, scale_resolution=32),
+        words,
+    )
+
+
+def idefics() -> Pair:
+    words = tokenizer()
+    config = transformers.IdeficsConfig(
+        **{**TEXT, "vocab_size": len(words)},
+        additional_vocab_size=0,
+        use_resampler=False,
+        cross_layer_interval=1,
+        alpha_initializer="ones",
+        vision_config={
+            "embed_dim": 16,
+            "image_size": 16,
+            "patch_size": 4,
+            "intermediate_size": 24,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+        },
+    )
+    images = transformers.IdeficsImageProcessorPil(image_size=16)
+    return transformers.IdeficsForVisionText2Text(
+        config
+    ), transformers.IdeficsProcessor(images, words)
+
+
+def granite_docling() -> Pair:
+    words = tokenizer(start=False)
+    config = transformers.GraniteDoclingConfig(
+        vision_config={
+            **TOWER,
+            "image_size": 16,
+            "patch_size": 4,
+            "out_hidden_size": 32,
+            "scale_factor": 2,
+            "deepstack_visual_indexes": [0],
+            "use_fine_route": False,
+        },
+        text_config={**TEXT, "vocab_size": len(words)},
+        image_token_id=words.convert_tokens_to_ids("<image>"),
+        pad_token_id=2,
+    )
+    images = transformers.GraniteDoclingImageProcessorPil(size=SIDE, max_patches=2)
+    return transformers.GraniteDoclingForConditionalGeneration(
+        config
+    ), transformers.GraniteDoclingProcessor(images, words, image_seq_len=4)
+
+
+def mistral_large4() -> Pair:
+    words = tokenizer(**PIXTRAL_MARKS)
+    config = transformers.MistralLarge4Config(
+        vision_config=PIXTRAL_TOWER,
+        text_config={
+            **TEXT,
+            "num_key_value_heads": 4,
+            "moe_intermediate_size": 24,
+            "n_routed_experts": 4,
+            "num_experts_per_tok": 2,
+            "kv_lora_rank": 8,
+            "q_lora_rank": 8,
+            "qk_rope_head_dim": 8,
+            "v_head_dim": 8,
+            "qk_nope_head_dim": 8,
+            "head_dim": 8,
+            "index_topk": 64,
+            "index_head_dim": 16,
+            "index_n_heads": 2,
+            "vocab_size": len(words),
+        },
+        image_token_index=words.convert_tokens_to_ids("[IMG]"),
+    )
+    images = transformers.PixtralImageProcessorPil(
+        patch_size=4, size={"longest_edge": 16}
+    )
+    return transformers.MistralLarge4ForConditionalGeneration(
+        config
+    ), transformers.PixtralProcessor(images, words, patch_size=4, spatial_merge_size=2)
+
+
 WRAPPED = MappingProxyType(
     {
         "llava": tiny_decoders.llava,
@@ -1518,6 +1678,11 @@ TYPES = MappingProxyType(
         "qianfan_ocr": qianfan_ocr,
         "pp_chart2table": pp_chart2table,
         "molmo2": molmo2,
+        "minimax_m3_vl": minimax_m3_vl,
+        "minicpmv4_6": minicpmv4_6,
+        "idefics": idefics,
+        "granite_docling": granite_docling,
+        "mistral_large4": mistral_large4,
     }
 )
 
