@@ -109,6 +109,12 @@ def _complete_processor(processor: Any, config: Any) -> None:
         )
 
 
+PLACEHOLDER_NAMES = ("image_placeholder_token", "image_token", "boi_token")
+"""Attributes of processors with the word for an image in a prompt, the first that one has. Kosmos-2
+names only the token that begins its image; Qianfan OCR replaces the word by other tokens.
+"""
+
+
 @torch.inference_mode()
 def wrap_vision_language_model(
     spec: ModelSpec, model: Any, processor: Any, device: str
@@ -121,11 +127,9 @@ def wrap_vision_language_model(
     Raises:
         UserError: The model cannot be read by its own forward pass either.
     """
-    # Kosmos-2 names only the token that begins its image.
-    placeholder = getattr(processor, "image_token", None) or getattr(
-        processor, "boi_token", None
-    )
-    if not placeholder:
+    names = (getattr(processor, name, None) for name in PLACEHOLDER_NAMES)
+    placeholder = next(filter(None, names), None)
+    if placeholder is None:
         raise UserError(
             f"models.{spec.name}: the processor of {model.config.model_type} has no placeholder for an image in a"
             " prompt; such models cannot be explained"
