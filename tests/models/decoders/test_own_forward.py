@@ -265,10 +265,10 @@ def test_a_network_whose_prompt_sees_what_follows_is_refused(monkeypatch):
         )
 
 
-def test_a_processor_without_a_placeholder_is_refused():
+def test_a_network_that_counts_positions_of_an_image_needs_a_placeholder():
     network, processor = tiny_families.build("idefics3")
     del processor.image_token
-    with pytest.raises(UserError, match="no placeholder for an image"):
+    with pytest.raises(UserError, match="image tokens do not match, tokens: 0"):
         wrap_vision_language_model(spec("idefics3"), network, processor, "cpu")
 
 

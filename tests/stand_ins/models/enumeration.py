@@ -18,6 +18,12 @@ POSITION_INPUTS = (
     "image_embeds_position_mask",
 )
 
+STARTS = {
+    "blip": lambda config: config.text_config.bos_token_id,
+    "git": lambda config: config.bos_token_id,
+    "vision-encoder-decoder": lambda config: config.decoder_start_token_id,
+}
+"""First id of a text, by types whose processors have no placeholder."""
 PLACES_IMAGE = ("Blip2Processor", "Florence2Processor", "Kosmos2Processor")
 
 
@@ -40,7 +46,13 @@ def read_plainly(
     options: dict[str, Any] = {"return_tensors": "pt"}
     if not config.is_encoder_decoder:
         options["add_special_tokens"] = True
-    inputs = dict(decoder.processor(text=[text], images=[image], **options))
+    if config.model_type in STARTS:
+        inputs = dict(decoder.processor.image_processor([image], return_tensors="pt"))
+        tokenizer, text = decoder.processor.tokenizer, text.replace("<image>", "")
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        inputs["input_ids"] = torch.tensor([[STARTS[config.model_type](config), *ids]])
+    else:
+        inputs = dict(decoder.processor(text=[text], images=[image], **options))
     inputs.pop("labels", None)
     ids = inputs["input_ids"][0].tolist()
     for word in hidden_words:
@@ -51,7 +63,10 @@ def read_plainly(
         ]
         assert len(place) == 1
         ids[place[0]] = decoder.masked_id
-    if config.is_encoder_decoder:
+    if config.is_encoder_decoder and config.model_type in STARTS:
+        del inputs["input_ids"]
+        inputs["decoder_input_ids"] = torch.tensor([[*ids, *targets[:-1]]])
+    elif config.is_encoder_decoder:
         settings = decoder.network.model.generation_config
         start = [settings.decoder_start_token_id]
         if config.model_type == "t5gemma2":
@@ -62,7 +77,8 @@ def read_plainly(
         inputs["input_ids"] = torch.tensor([ids])
     else:
         inputs["input_ids"] = torch.tensor([[*ids, *targets[:-1]]])
-    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    if "input_ids" in inputs:
+        inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     is_prefix_model = config.model_type == "paligemma"
     for name in POSITION_INPUTS:
         if name in inputs:

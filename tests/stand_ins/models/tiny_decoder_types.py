@@ -13,6 +13,7 @@ import transformers
 from tokenizers import processors
 
 from stand_ins.models import tiny_decoders, tiny_families
+from stand_ins.models.tiny_captioners import CAPTIONERS
 from stand_ins.models.tiny_decoders import TEXT, TOWER, random, tokenizer
 from stand_ins.models.tiny_families import (
     QWEN_MARKS,
@@ -1629,6 +1630,7 @@ TYPES = MappingProxyType(
         for name, build in tiny_families.FAMILIES.items()
     }
     | {name: partial(unwrap, wrap) for name, wrap in WRAPPED.items()}
+    | CAPTIONERS
     | {
         "blip-2": blip_2,
         "chameleon": chameleon,

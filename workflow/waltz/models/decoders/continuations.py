@@ -157,7 +157,7 @@ def _expand_prompt(
     layout = decoder.build_layout(prompt, picture)
     ids, feature_positions = expand_prompt(prompt, layout)
     image = None
-    if picture is not None and layout.features:
+    if picture is not None:
         features = decoder.encode_image(picture, picture.pixels[None])[0]
         image = RowImage(features, feature_positions, layout.inputs)
     if window is not None:

@@ -482,7 +482,7 @@ def expand_prompt(prompt: Prompt, layout: PromptLayout) -> tuple[list[int], list
     among them.
     """
     start = prompt.image_position
-    if start is None or not layout.block:
+    if start is None:
         return list(prompt.ids), []
     # The placeholder is one id of the prompt; the block has an id for each position that the image
     # takes.

@@ -157,6 +157,7 @@ class OwnForward(Network):
 
     Attributes:
         pixels_name: Name of its argument for pixels.
+        ids_name: Name of its argument for the ids of the prompt.
         position_inputs: Names of further arguments that have a value for each position.
         joins_rows: Whether several rows can be read in one pass; if not, each row is read alone.
         continuation_values: Values of `position_inputs` for tokens behind the prompt, where they
@@ -164,6 +165,7 @@ class OwnForward(Network):
     """
 
     pixels_name: str = "pixel_values"
+    ids_name: str = "input_ids"
     position_inputs: frozenset[str] = frozenset()
     joins_rows: bool = False
     continuation_values: Mapping[str, int] = field(default_factory=dict)
@@ -206,7 +208,10 @@ class OwnForward(Network):
                     behind = self.continuation_values.get(name)
                     values = _extend(values, len(ids), behind)
                 options[name] = values
-        return {"input_ids": ids[None], **select_entries(options, self.argument_names)}
+        return {
+            self.ids_name: ids[None],
+            **select_entries(options, self.argument_names),
+        }
 
     def _read_rows(
         self,

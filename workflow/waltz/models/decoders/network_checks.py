@@ -140,17 +140,16 @@ def build_probe(model: Any, device: str) -> ProbeRows:
 
 def find_options(model: Any, inputs: Mapping[str, torch.Tensor]) -> frozenset[str]:
     """Return the options that a forward pass takes; each option is tried alone."""
-    ids = inputs["input_ids"]
-    values = {
-        "attention_mask": torch.ones_like(ids),
-        "position_ids": torch.arange(ids.shape[1], device=ids.device)[None],
-        "logits_to_keep": 1,
-        "use_cache": False,
-    }
+    values: dict[str, object] = {"logits_to_keep": 1, "use_cache": False}
+    # Without these ids, masks and positions are those of an image.
+    if "input_ids" in inputs:
+        ids = inputs["input_ids"]
+        values["attention_mask"] = torch.ones_like(ids)
+        values["position_ids"] = torch.arange(ids.shape[1], device=ids.device)[None]
     return frozenset(
         name
-        for name in OPTION_NAMES
-        if _is_taken(model, {**inputs, name: values[name]})
+        for name, value in values.items()
+        if _is_taken(model, {**inputs, name: value})
     )
 
 

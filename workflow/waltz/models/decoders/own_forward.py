@@ -7,6 +7,7 @@ nothing. Masks change pixels and token ids only. So every causal model of
 pixels.
 """
 
+import copy
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 import transformers
 from PIL import Image
+from tokenizers.processors import TemplateProcessing
 
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.text_diff import Span
@@ -186,6 +188,80 @@ class EncoderDecoderModel(OwnForwardModel):
         return replace(layout, inputs={**layout.inputs, "attention_mask": mask})
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SeparateImageModel(OwnForwardModel):
+    """A loaded VL decoder whose image takes no place among the tokens, so that its placeholder is
+    read by no network.
+    """
+
+    def build_prompt(self, text: str) -> Prompt:
+        """Return a rendered prompt, as the tokenizer reads it."""
+        return VisionLanguageModel.build_prompt(self, text)
+
+    def _build_layout(
+        self, prompt: Prompt, picture: PreparedImage, image_position: int
+    ) -> PromptLayout:
+        inputs = self._process(prompt.text, picture.image)
+        del inputs[self.network.pixels_name], inputs[self.network.ids_name]
+        positions = torch.arange(len(prompt.ids) - 1, device=self.device)
+        return PromptLayout((), (), positions, inputs)
+
+    def _process(self, text: str, image: Image.Image) -> dict[str, torch.Tensor]:
+        """Return the tensors that the image processor makes of an image, and the ids of a text
+        without its placeholder.
+        """
+        inputs = self.processor.image_processor(
+            images=[image.convert("RGB")], return_tensors="pt"
+        )
+        ids = list(self.build_prompt(text).ids)
+        ids.remove(self.image_id)
+        outputs = {self.network.ids_name: torch.tensor([ids], device=self.device)}
+        for name, value in inputs.items():
+            outputs[name] = value.to(self.device)
+        return outputs
+
+
+def wrap_separate_image(decoder: VisionLanguageModel) -> OwnForwardModel:
+    """Return a VL decoder whose processor has no placeholder: prompts begin with the token with which
+    the network begins a text.
+
+    Raises:
+        UserError: See `wrap_own_forward`.
+    """
+    model = decoder.network.model
+    ids_name = "decoder_input_ids" if model.config.is_encoder_decoder else "input_ids"
+    network = OwnForward(model, decoder.device, frozenset(), False, ids_name=ids_name)
+    tokenizer = _begin_texts(decoder.tokenizer, _get_start_ids(model)[0])
+    # BERT's tokenizers end a text with a separator.
+    ends = decoder.ends | {tokenizer.sep_token_id} - {None}
+    tokenizer.add_tokens(decoder.placeholder, special_tokens=True)
+    settings = {
+        "network": network,
+        "tokenizer": tokenizer,
+        "ends": ends,
+        "image_id": tokenizer.convert_tokens_to_ids(decoder.placeholder),
+        "places_image": True,
+    }
+    return wrap_own_forward(
+        SeparateImageModel(**{**vars(decoder), **settings}),
+        "its processor has no placeholder for an image",
+    )
+
+
+def _begin_texts(tokenizer: Any, start_id: int) -> Any:
+    """Return a copy of a tokenizer that puts a token before each text and nothing behind it."""
+    tokenizer = copy.deepcopy(tokenizer)
+    # BLIP's tokenizer lacks the token with which BLIP begins a text.
+    while len(tokenizer) <= start_id:
+        tokenizer.add_tokens(f"[unnamed {len(tokenizer)}]", special_tokens=True)
+    start = tokenizer.convert_ids_to_tokens(start_id)
+    tokenizer.bos_token = start
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=[start, "$A"], special_tokens=[(start, start_id)]
+    )
+    return tokenizer
+
+
 def _count_common(ids: Sequence[int], expanded_ids: Sequence[int]) -> int:
     """Return the number of tokens with which two texts begin alike."""
     count = 0
@@ -231,7 +307,9 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
     model = decoder.network.model
     location = f"models.{decoder.spec.name}: {model.config.model_type}"
     wrapper: type[OwnForwardModel] = OwnForwardModel
-    if model.config.is_encoder_decoder:
+    if isinstance(decoder, SeparateImageModel):
+        wrapper = SeparateImageModel
+    elif model.config.is_encoder_decoder:
         wrapper = EncoderDecoderModel
     try:
         # Zeros are filled in the checks, so that a masked image reads as one of almost zeros.
@@ -243,6 +321,8 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
         )
         probe = _build_probe(wrapped)
         _check_logits(wrapped.network, probe, model.config.get_text_config().vocab_size)
+        if _ignores_image(wrapped.network, probe):
+            raise ValueError("its logits are the same without the image")
         fills_zeros = decoder.fills_zeros or _drops_zeros(wrapped.network, probe)
         wrapped = replace(wrapped, fills_zeros=fills_zeros)
         sees_later_tokens = _sees_later_tokens(wrapped.network, probe)
@@ -281,7 +361,10 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
     inputs_of_long_text = decoder._process(long_text, draw_probe())
     inputs_of_second_image = decoder._process(short_text, draw_probe(shade=100))
 
-    hidden_ids = [name for name in inputs if name.endswith("_input_ids")]
+    ids_name = getattr(decoder.network, "ids_name", "input_ids")
+    hidden_ids = [
+        name for name in {*inputs} - {ids_name} if name.endswith("_input_ids")
+    ]
     if hidden_ids:
         raise UserError(
             f"models.{decoder.spec.name}: the processor of {decoder.network.model.config.model_type} gives the prompt a"
@@ -299,7 +382,7 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
     model = decoder.network.model.eval()
     inputs[pixels_name] = inputs[pixels_name].to(model.dtype)
     start_ids: tuple[int, ...] = ()
-    if model.config.is_encoder_decoder:
+    if model.config.is_encoder_decoder and ids_name == "input_ids":
         start_ids = _get_start_ids(model)
         inputs["decoder_input_ids"] = torch.tensor([start_ids], device=decoder.device)
     _, input_names = call_with_accepted(model, inputs)
@@ -312,6 +395,7 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
         pads_rows=True,
         reason=reason,
         pixels_name=pixels_name,
+        ids_name=ids_name,
         position_inputs=frozenset(position_inputs),
         continuation_values=CONTINUATION_VALUES.get(model.config.model_type, {}),
     )
@@ -366,7 +450,8 @@ def _find_appended_ids(decoder: OwnForwardModel) -> tuple[int, ...]:
     """Return the ids that the processor appends to a prompt with an image."""
     text = decoder.placeholder + PROBE_TEXTS[0]
     last_ids = list(decoder.build_prompt(text).ids[-COMPARED_TOKENS:])
-    ids = decoder._process(text, draw_probe())["input_ids"][0].tolist()
+    inputs = decoder._process(text, draw_probe())
+    ids = inputs[decoder.network.ids_name][0].tolist()
     for count in range(MAX_APPENDED + 1):
         stop = len(ids) - count
         if ids[stop - COMPARED_TOKENS : stop] == last_ids:
@@ -445,6 +530,13 @@ def _check_logits(network: OwnForward, probe: Probe, token_count: int) -> None:
         )
     if not logits.amax().isfinite():
         raise ValueError("its logits for an image and a short text are not finite")
+
+
+def _ignores_image(network: OwnForward, probe: Probe) -> bool:
+    """Return whether a masked image gives the same logits as the image."""
+    ids = torch.tensor([probe.ids], device=network.device)
+    logits = _read_all(network, ids, [probe.image])
+    return torch.equal(logits, _read_all(network, ids, [probe.masked_image]))
 
 
 def _drops_zeros(network: OwnForward, probe: Probe) -> bool:

@@ -30,7 +30,7 @@ from waltz.models.decoders.network_checks import (
     read_whole,
     wrap_network,
 )
-from waltz.models.decoders.own_forward import wrap_own_forward
+from waltz.models.decoders.own_forward import wrap_own_forward, wrap_separate_image
 from waltz.models.decoders.vision_language_model import (
     CachedImageProcessor,
     ChangedTextError,
@@ -114,6 +114,9 @@ PLACEHOLDER_NAMES = ("image_placeholder_token", "image_token", "boi_token")
 names only the token that begins its image; Qianfan OCR replaces the word by other tokens.
 """
 
+SEPARATE_PLACEHOLDER = "<image>"
+"""Placeholder of models whose image takes no place among the tokens."""
+
 
 @torch.inference_mode()
 def wrap_vision_language_model(
@@ -128,12 +131,8 @@ def wrap_vision_language_model(
         UserError: The model cannot be read by its own forward pass either.
     """
     names = (getattr(processor, name, None) for name in PLACEHOLDER_NAMES)
-    placeholder = next(filter(None, names), None)
-    if placeholder is None:
-        raise UserError(
-            f"models.{spec.name}: the processor of {model.config.model_type} has no placeholder for an image in a"
-            " prompt; such models cannot be explained"
-        )
+    named_placeholder = next(filter(None, names), None)
+    placeholder = str(named_placeholder or SEPARATE_PLACEHOLDER)
     # A copy, so that the caller's processor does not get the cache.
     processor, tokenizer = copy.copy(processor), processor.tokenizer
     processor.image_processor = CachedImageProcessor(processor.image_processor)
@@ -144,13 +143,15 @@ def wrap_vision_language_model(
         tokenizer=tokenizer,
         ends=get_end_ids(model, tokenizer),
         window=get_causal_window(model.config),
-        placeholder=str(placeholder),
+        placeholder=placeholder,
         processor=processor,
         image_id=getattr(model.config, "image_token_id", None)
         or tokenizer.convert_tokens_to_ids(placeholder),
     )
     if device == META:
         return decoder
+    if named_placeholder is None:
+        return wrap_separate_image(decoder)
     decoder = replace(decoder, places_image=_places_image(decoder))
     if model.config.is_encoder_decoder:
         return wrap_own_forward(decoder, "it is an encoder-decoder")
