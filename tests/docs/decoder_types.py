@@ -45,13 +45,17 @@ TOLERANCE = 2e-4
 """Largest difference of a Shapley value from enumeration, in logits, that counts as equal."""
 TIMM = "the tower needs the package timm"
 UNTRIED_REASONS = {
-    "evolla": "reads proteins, not images",
     "fast_vlm": TIMM,
     "gemma3n": TIMM,
     "perception_lm": TIMM,
-    "pi0": "predicts movements of a robot, not text",
 }
 """Why there is no tiny network of a type, where the reason is not the time that it takes."""
+REFUSED_REASONS = {
+    "evolla": "reads proteins, not images",
+    "instructblipvideo": "reads videos of 4 frames, not images",
+    "pi0": "predicts movements of a robot, not text",
+}
+"""Why there is nothing to explain in types that do not answer with text about an image."""
 
 
 class Row(NamedTuple):
@@ -119,7 +123,7 @@ def read_record() -> dict[str, Row]:
 
 
 def write_record(rows: Mapping[str, Row]) -> None:
-    """Write one row for each type of transformers, those without a network as not tried."""
+    """Write one row for each type of transformers, those without a network as not tried or refused."""
     with RECORD.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(Row._fields)
@@ -127,8 +131,10 @@ def write_record(rows: Mapping[str, Row]) -> None:
             model_type,
             class_name,
         ) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.items():
-            reason = UNTRIED_REASONS.get(model_type, "no tiny network was built")
-            untried = Row(model_type, class_name, NOT_TRIED, reason)
+            path = REFUSED if model_type in REFUSED_REASONS else NOT_TRIED
+            reasons = {**UNTRIED_REASONS, **REFUSED_REASONS}
+            reason = reasons.get(model_type, "no tiny network was built")
+            untried = Row(model_type, class_name, path, reason)
             writer.writerow(rows.get(model_type, untried))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tokenizers import Regex, pre_tokenizers
 
 import waltz
 from stand_ins.models import tiny_decoder_types
@@ -19,6 +20,8 @@ from waltz.attribution.prompt_attribution import (
 from waltz.core.errors import UserError
 from waltz.fidelity import EQUATIONS
 from waltz.models.decoders.continuations import score_targets
+from waltz.models.decoders.decoder import expand_prompt
+from waltz.models.decoders.network import RowImage
 from waltz.models.decoders.vision_loading import wrap_vision_language_model
 
 torch.set_num_threads(1)
@@ -31,6 +34,7 @@ FAMILIES = (
     "blip-2",
     "kosmos-2",
     "chameleon",
+    "instructblip",
 )
 
 
@@ -118,9 +122,32 @@ def test_labels_begin_the_answer(decoder):
     assert label == decoder.tokenizer.convert_tokens_to_ids("A")
 
 
-def test_a_prompt_that_another_part_reads_unmasked_is_refused():
+def test_words_are_masked_where_another_part_reads_the_prompt_in_pieces():
+    network, processor = build("instructblip")
+    # Pieces of at most two letters: "do", "g"; "re", "d".
+    core = processor.qformer_tokenizer.backend_tokenizer
+    core.pre_tokenizer = pre_tokenizers.Split(
+        Regex(r"\w{1,2}"), behavior="removed", invert=True
+    )
+    decoder = wrap_vision_language_model(spec("pieces"), network, processor, "cpu")
+    prompt = decoder.build_prompt("<image> red dog ?")
+    picture = decoder.prepare_image(draw_photo())
+    layout = decoder.build_layout(prompt, picture)
+    ids, positions = expand_prompt(prompt, layout)
+    ids[ids.index(decoder.tokenizer.convert_tokens_to_ids("dog"))] = decoder.masked_id
+    image = RowImage(picture.pixels, positions, layout.inputs)
+    inputs = decoder.network._build_inputs(torch.tensor(ids), image)
+    masked_id = processor.qformer_tokenizer.mask_token_id
+    is_masked = inputs["qformer_input_ids"][0] == masked_id
+    # <s> re d do g </s>
+    assert is_masked.tolist() == [False, False, False, True, True, False]
+
+
+def test_another_tokenization_whose_letters_are_not_known_is_refused(monkeypatch):
+    network, processor = build("instructblip")
+    monkeypatch.setattr(type(processor.qformer_tokenizer), "is_fast", False)
     with pytest.raises(UserError, match="a second time, as qformer_input_ids"):
-        wrap_vision_language_model(spec("instructblip"), *build("instructblip"), "cpu")
+        wrap_vision_language_model(spec("instructblip"), network, processor, "cpu")
 
 
 def test_an_encoder_decoder_needs_an_image(decoder):

@@ -14,6 +14,7 @@ from waltz.attribution.prompt_attribution import (
     PromptSettings,
     attribute_prompts,
 )
+from waltz.core.errors import UserError
 from waltz.fidelity import EQUATIONS
 from waltz.models.decoders.vision_loading import wrap_vision_language_model
 
@@ -92,3 +93,10 @@ def test_the_users_tokenizer_stays_as_it_is():
     assert 0 < explanation.t_shap < 1
     assert len(processor.tokenizer) == size
     assert processor.chat_template is None
+
+
+def test_a_processor_of_videos_or_proteins_is_refused():
+    network, processor = tiny_decoder_types.build("git")
+    processor.image_processor = None
+    with pytest.raises(UserError, match="processor of git prepares no images"):
+        wrap_vision_language_model(spec("git"), network, processor, "cpu")

@@ -24,7 +24,12 @@ STARTS = {
     "vision-encoder-decoder": lambda config: config.decoder_start_token_id,
 }
 """First id of a text, by types whose processors have no placeholder."""
-PLACES_IMAGE = ("Blip2Processor", "Florence2Processor", "Kosmos2Processor")
+PLACES_IMAGE = (
+    "Blip2Processor",
+    "InstructBlipProcessor",
+    "Florence2Processor",
+    "Kosmos2Processor",
+)
 
 
 @torch.inference_mode()
@@ -55,6 +60,14 @@ def read_plainly(
         inputs = dict(decoder.processor(text=[text], images=[image], **options))
     inputs.pop("labels", None)
     ids = inputs["input_ids"][0].tolist()
+    for word in hidden_words if "qformer_input_ids" in inputs else ():
+        tokenizer = decoder.processor.qformer_tokenizer
+        is_word = inputs["qformer_input_ids"] == tokenizer.convert_tokens_to_ids(word)
+        assert int(is_word.sum()) == 1
+        hidden = inputs["qformer_input_ids"].masked_fill(
+            is_word, tokenizer.mask_token_id
+        )
+        inputs["qformer_input_ids"] = hidden
     for word in hidden_words:
         place = [
             at

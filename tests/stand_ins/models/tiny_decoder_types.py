@@ -13,7 +13,7 @@ import transformers
 from tokenizers import processors
 
 from stand_ins.models import tiny_decoders, tiny_families
-from stand_ins.models.tiny_captioners import CAPTIONERS
+from stand_ins.models.tiny_captioners import CAPTIONERS, bert_tokenizer
 from stand_ins.models.tiny_decoders import TEXT, TOWER, random, tokenizer
 from stand_ins.models.tiny_families import (
     QWEN_MARKS,
@@ -1450,7 +1450,7 @@ def instructblip() -> Pair:
     processor = transformers.InstructBlipProcessor(
         processor.image_processor,
         processor.tokenizer,
-        processor.tokenizer,
+        bert_tokenizer(),
         num_query_tokens=4,
     )
     return transformers.InstructBlipForConditionalGeneration(config), processor

@@ -12,6 +12,12 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 from waltz.models.batches import run_in_halves
 from waltz.models.forward_checks import select_entries
 
+PROMPT_IDS = "prompt_ids"
+"""Name of the unmasked ids of a prompt that is read in two tokenizations, of shape (1, positions)."""
+SHARED_LETTERS = "shared_letters"
+"""Name of a table that says whether a token shares letters with one of the other tokenization: bool
+of shape (1, positions, tokens).
+"""
 States = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 """Keys and values of each layer, of shape (rows, heads, positions, width)."""
 
@@ -162,6 +168,9 @@ class OwnForward(Network):
         joins_rows: Whether several rows can be read in one pass; if not, each row is read alone.
         continuation_values: Values of `position_inputs` for tokens behind the prompt, where they
             are not that of the prompt's last token.
+        second_ids_name: Name of an argument for the prompt in another tokenization; empty without
+            one.
+        second_masked_id: Id of a masked token in that tokenization.
     """
 
     pixels_name: str = "pixel_values"
@@ -169,6 +178,8 @@ class OwnForward(Network):
     position_inputs: frozenset[str] = frozenset()
     joins_rows: bool = False
     continuation_values: Mapping[str, int] = field(default_factory=dict)
+    second_ids_name: str = ""
+    second_masked_id: int = 0
 
     def compute_logits(self, request: ForwardRequest) -> tuple[torch.Tensor, States]:
         """Compute the logits of the last positions of entire rows; see `Network.compute_logits`.
@@ -208,10 +219,21 @@ class OwnForward(Network):
                     behind = self.continuation_values.get(name)
                     values = _extend(values, len(ids), behind)
                 options[name] = values
+            if self.second_ids_name:
+                options[self.second_ids_name] = self._mask_second_ids(ids, image)
         return {
             self.ids_name: ids[None],
             **select_entries(options, self.argument_names),
         }
+
+    def _mask_second_ids(self, ids: torch.Tensor, image: RowImage) -> torch.Tensor:
+        """Return the ids of the prompt in the other tokenization, masked where ids are."""
+        prompt_ids = image.inputs[PROMPT_IDS][0]
+        is_masked = ids[: len(prompt_ids)] != prompt_ids
+        # From (positions,) to (tokens of the other tokenization,)
+        is_hidden = (is_masked[:, None] & image.inputs[SHARED_LETTERS][0]).any(dim=0)
+        second_ids = image.inputs[self.second_ids_name]
+        return second_ids.masked_fill(is_hidden, self.second_masked_id)
 
     def _read_rows(
         self,

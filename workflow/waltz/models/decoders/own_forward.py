@@ -27,6 +27,8 @@ from waltz.models.decoders.decoder import (
     expand_prompt,
 )
 from waltz.models.decoders.network import (
+    PROMPT_IDS,
+    SHARED_LETTERS,
     EncoderDecoderForward,
     ForwardRequest,
     OwnForward,
@@ -147,8 +149,31 @@ class OwnForwardModel(VisionLanguageModel):
         for name, values in inputs.items():
             if name not in excluded:
                 extra_inputs[name] = values
+        if self.network.second_ids_name:
+            extra_inputs[PROMPT_IDS] = ids
+            extra_inputs[SHARED_LETTERS] = self._compare_tokens(prompt, len(block))
         positions = self._compute_positions(ids, picture, None)
         return PromptLayout(block, tuple(range(len(block))), positions, extra_inputs)
+
+    def _compare_tokens(self, prompt: Prompt, image_length: int) -> torch.Tensor:
+        """Return which tokens of a prompt share letters with which tokens of its other tokenization:
+        bool of shape (1, positions, tokens).
+        """
+        spans = list(prompt.spans)
+        # The other tokenization is that of the text without its placeholder, which comes first.
+        position = prompt.image_position or 0
+        shift = spans[position]["end"]
+        spans[position : position + 1] = [Span(start=0, end=0)] * image_length
+        tokenizer = _get_second_tokenizer(self.processor, self.network.second_ids_name)
+        text = prompt.text.replace(self.placeholder, "")
+        offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+
+        # From (positions, 2) and (tokens, 2)
+        starts, ends = torch.tensor([(span["start"], span["end"]) for span in spans]).T
+        second_starts, second_ends = torch.tensor(offsets).T + shift
+        first_shared = torch.maximum(starts[:, None], second_starts)
+        shares_letters = first_shared < torch.minimum(ends[:, None], second_ends)
+        return shares_letters[None].to(self.device)
 
     def _compute_positions(
         self,
@@ -362,21 +387,19 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
     inputs_of_second_image = decoder._process(short_text, draw_probe(shade=100))
 
     ids_name = getattr(decoder.network, "ids_name", "input_ids")
-    hidden_ids = [
-        name for name in {*inputs} - {ids_name} if name.endswith("_input_ids")
-    ]
-    if hidden_ids:
-        raise UserError(
-            f"models.{decoder.spec.name}: the processor of {decoder.network.model.config.model_type} gives the prompt a"
-            f" second time, as {hidden_ids[0]}, where words cannot be masked; {WAY_ON}"
-        )
+    second_names = [name for name in inputs if name.endswith("_input_ids")]
+    second_ids_name = next((name for name in second_names if name != ids_name), "")
+    second_masked_id, second_prefix = 0, second_ids_name.removesuffix("input_ids")
+    if second_ids_name:
+        second_masked_id = _find_second_masked_id(decoder, second_ids_name)
 
     # Pixels change with the image; inputs whose shape changes with the text have a value for each
     # position.
     pixels_name = _find_pixels(decoder, inputs, inputs_of_second_image)
     position_inputs = set()
     for name, values in inputs.items():
-        if values.shape != inputs_of_long_text[name].shape:
+        is_second = bool(second_prefix) and name.startswith(second_prefix)
+        if values.shape != inputs_of_long_text[name].shape and not is_second:
             position_inputs.add(name)
 
     model = decoder.network.model.eval()
@@ -398,10 +421,34 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
         ids_name=ids_name,
         position_inputs=frozenset(position_inputs),
         continuation_values=CONTINUATION_VALUES.get(model.config.model_type, {}),
+        second_ids_name=second_ids_name,
+        second_masked_id=second_masked_id,
     )
     if not start_ids:
         return network
     return EncoderDecoderForward(**vars(network), start_ids=start_ids)
+
+
+def _get_second_tokenizer(processor: Any, ids_name: str) -> Any:
+    """Return the tokenizer of an input such as `qformer_input_ids`; None if the processor has none."""
+    return getattr(processor, ids_name.removesuffix("input_ids") + "tokenizer", None)
+
+
+def _find_second_masked_id(decoder: VisionLanguageModel, ids_name: str) -> int:
+    """Return the id of a masked token in the other tokenization of a prompt.
+
+    Raises:
+        UserError: The letters of its tokens are not known.
+    """
+    tokenizer = _get_second_tokenizer(decoder.processor, ids_name)
+    if tokenizer is None or not tokenizer.is_fast:
+        raise UserError(
+            f"models.{decoder.spec.name}: the processor of {decoder.network.model.config.model_type} gives the prompt a"
+            f" second time, as {ids_name}, where words cannot be masked; {WAY_ON}"
+        )
+    if tokenizer.mask_token_id is None:
+        return int(tokenizer.unk_token_id)
+    return int(tokenizer.mask_token_id)
 
 
 def _add_plain_template(decoder: OwnForwardModel) -> None:

@@ -30,7 +30,11 @@ from waltz.models.decoders.network_checks import (
     read_whole,
     wrap_network,
 )
-from waltz.models.decoders.own_forward import wrap_own_forward, wrap_separate_image
+from waltz.models.decoders.own_forward import (
+    WAY_ON,
+    wrap_own_forward,
+    wrap_separate_image,
+)
 from waltz.models.decoders.vision_language_model import (
     CachedImageProcessor,
     ChangedTextError,
@@ -128,8 +132,13 @@ def wrap_vision_language_model(
     used for every row.
 
     Raises:
-        UserError: The model cannot be read by its own forward pass either.
+        UserError: The processor prepares no images, or the model cannot be read by its own forward
+            pass either.
     """
+    if getattr(processor, "image_processor", None) is None:
+        raise UserError(
+            f"models.{spec.name}: the processor of {model.config.model_type} prepares no images; {WAY_ON}"
+        )
     names = (getattr(processor, name, None) for name in PLACEHOLDER_NAMES)
     named_placeholder = next(filter(None, names), None)
     placeholder = str(named_placeholder or SEPARATE_PLACEHOLDER)
