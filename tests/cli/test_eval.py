@@ -120,6 +120,25 @@ def test_images_are_looked_for_next_to_the_file(data):
     assert study["sources"]["own"]["images"] == {"path": str(data)}
 
 
+def test_each_of_several_files_is_a_data_set_with_its_images(data):
+    Image.new("RGB", (8, 8)).save(data / "a.png")
+    other = data / "other"
+    other.mkdir()
+    Image.new("RGB", (8, 8)).save(other / "b.png")
+    (other / "park.csv").write_text("image,caption,foil\nb.png,a cat,a dog\n")
+    arguments = ("--model", "ruler-50", "--on", data / "zoo.csv", "--on")
+    study = yaml.safe_load(run(*arguments, other / "park.csv").stdout)
+    assert study["study"] == "eval-ruler-50-zoo-park"
+    assert study["groups"] == {"foils": ["zoo", "park"]}
+    folders = {name: s["images"]["path"] for name, s in study["sources"].items()}
+    assert folders == {"own-zoo": str(data), "own-park": str(other)}
+    (other / "zoo.csv").write_text("image,caption,foil\nb.png,a cat,a dog\n")
+    result = run(*arguments, other / "zoo.csv")
+    assert "another file is called zoo, too; rename one of them" in result.output
+    result = run(*arguments, "valse")
+    assert "--on valse: is a study of its own; name it alone" in result.output
+
+
 def test_columns_of_other_names_stand_in_the_study(data):
     (data / "zoo.tsv").write_text("pic\tgood\tbad\na.png\ta dog\ta cat\n")
     arguments = ("--model", "gpt2", "--on", data / "zoo.tsv", "--columns")

@@ -9,6 +9,7 @@ from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, load_registry, load_scene_models
 from waltz.plan.build_plan import build_plan
 from waltz.plan.foil_study import (
+    PairFile,
     build_study,
     choose_dataset_name,
     choose_model_names,
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 CLIP = ModelSpec("models/clip", "clip", "models/clip", "local", masked_token="!")
 HUB = ModelSpec("org/CLIP_Large", "clip", "org/CLIP_Large", "a" * 40)
 RULER = {"ruler-50": load_registry()["ruler-50"]}
-PAIRS = describe_pairs("zoo", "zoo.csv", "photos")
+PAIRS = describe_pairs({"zoo": PairFile("zoo.csv", "photos")})
 
 
 def read_config(name):
@@ -194,7 +195,7 @@ def test_models_are_added_to_a_study_and_omitted_but_not_exchanged(tmp_path):
     [
         (render(model=CLIP), "holds other models"),
         (
-            render(pairs=describe_pairs("zoo", "other.csv", "photos")),
+            render(pairs=describe_pairs({"zoo": PairFile("other.csv", "photos")})),
             "holds other sources",
         ),
         (render().replace("seed: 1520", "seed: 7"), "was edited"),

@@ -36,6 +36,7 @@ from waltz.core.files.user_modules import find_module_file
 
 if TYPE_CHECKING:
     from waltz.model_registry import ModelSpec
+    from waltz.plan.foil_study import PairFile
     from waltz.plan.study import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -53,11 +54,11 @@ def eval_command(
         ),
     ],
     on: Annotated[
-        str,
+        list[str],
         typer.Option(
             help="valse (the released benchmark), scenes (the embedded world, without network),"
             " a study of waltz build, or a file of image, caption and foil: CSV, TSV, JSON,"
-            " JSON lines, Parquet, a saved data set."
+            " JSON lines, Parquet, a saved data set; may be repeated for several files."
         ),
     ],
     attribute: Annotated[
@@ -150,7 +151,9 @@ def eval_command(
         name, models, data, profile=profile, limit=limit, attribute=attribute
     )
     plan = plan_study(study, checkout)
-    cost = _describe_cost(study, on, checkout) if study.get("attribution") else ""
+    cost = ""
+    if study.get("attribution"):
+        cost = _describe_cost(study, on, mapping, checkout)
     notes = {"cost": f"{cost}; for the time left: waltz status {name}"} if cost else {}
     if not run_written_study(
         study,
@@ -186,7 +189,7 @@ def _choose_targets(report: bool, attribute: bool) -> list[str]:
 
 def _check_options(
     models: Sequence[str],
-    on: str,
+    on: Sequence[str],
     images: Path | None,
     columns: Columns,
     profile: str,
@@ -201,7 +204,6 @@ def _check_options(
         UserError: A model name, profile, output, folder of images or name of data is wrong.
     """
     from waltz.model_registry import check_model_name
-    from waltz.sources.tables import TABLE_SUFFIXES
 
     for name in models:
         check_model_name(name)
@@ -212,18 +214,31 @@ def _check_options(
     if images and not images.exists():
         raise UserError(f"--images {images}: no such folder or archive; check the path")
     # Named data need no file; any other name is a file of pairs.
-    if _is_named(on, checkout) and columns:
+    named = [data for data in on if _is_named(data, checkout)]
+    if named and len(on) > 1:
         raise UserError(
-            f"--columns: {on} is no file of pairs; leave it out, or name a file with --on"
+            f"--on {named[0]}: is a study of its own; name it alone, or only files of pairs"
         )
-    if _is_named(on, checkout):
+    if named and columns:
+        raise UserError(
+            f"--columns: {named[0]} is no file of pairs; leave it out, or name a file with --on"
+        )
+    if named:
         return
-    if Path(on).exists():
-        _check_pairs(Path(on), images, columns)
+    for data in on:
+        _check_file(data, images, columns)
+
+
+def _check_file(name: str, images: Path | None, columns: Columns) -> None:
+    """Refuse a name of `--on` that is no file of pairs."""
+    from waltz.sources.tables import TABLE_SUFFIXES
+
+    if Path(name).exists():
+        _check_pairs(Path(name), images, columns)
         return
-    if Path(on).suffix.lower() in TABLE_SUFFIXES:
-        raise UserError(f"--on {on}: no such file; check the path")
-    raise build_name_error("--on", "data", on, (*NAMED_DATA, "a file of pairs"))
+    if Path(name).suffix.lower() in TABLE_SUFFIXES:
+        raise UserError(f"--on {name}: no such file; check the path")
+    raise build_name_error("--on", "data", name, (*NAMED_DATA, "a file of pairs"))
 
 
 def _is_named(on: str, checkout: Path) -> bool:
@@ -286,14 +301,13 @@ def _resolve_model(name: str, checkout: Path) -> ModelSpec:
     """Return the model of a name, which must score foils; the path of a local model is as the study
     names it.
     """
-    from waltz.model_registry import FUNCTION_KIND, answers_questions
+    from waltz.model_registry import FUNCTION_KIND
     from waltz.models.resolve_name import resolve_decoder, resolve_encoder
 
     spec = resolve_decoder(name) or resolve_encoder(name)
-    if answers_questions(spec):
+    if spec.kind.endswith("-answering"):
         raise UserError(
-            f"--model {name}: answers questions and scores no texts (got kind {spec.kind}); name another, or explain"
-            " an answer: waltz explain --question"
+            f"--model {name}: answers questions and scores no texts (got kind {spec.kind}); name another"
         )
     # Weights in the checkout get a path relative to it.
     if spec.kind == FUNCTION_KIND:
@@ -316,7 +330,7 @@ def _locate_function(name: str, checkout: Path) -> str:
 
 
 def _choose_data(
-    on: str,
+    on: Sequence[str],
     images: Path | None,
     columns: Columns,
     specs: Sequence[ModelSpec],
@@ -325,7 +339,7 @@ def _choose_data(
     """Return a short name of the data, and the keys of the study that describe them.
 
     Args:
-        on: Name of the data, or file of pairs.
+        on: Name of the data, or files of pairs.
         images: Folder, zip or tar of the images; None where the option is absent.
         columns: Columns of a file of pairs that have other names.
         specs: The models; images are needed only if one of them reads images.
@@ -333,52 +347,61 @@ def _choose_data(
     Raises:
         UserError: Images are needed and missing, or a file of pairs does not fit them.
     """
-    from waltz.plan.foil_study import extend_built, select_release
+    from waltz.plan.foil_study import describe_pairs, extend_built, select_release
     from waltz.plan.read_study import load_yaml
 
     readers = [spec.name for spec in specs if spec.kind != "text"]
-    if not _is_named(on, checkout):
-        return _describe_file(
-            Path(on), images, columns, checkout, reads_images=bool(readers)
-        )
-    study = load_yaml(checkout / "config" / f"{on}.yaml")
+    name = on[0]
+    if not _is_named(name, checkout):
+        files = _locate_pairs(on, images, columns, checkout, bool(readers))
+        return "-".join(files), describe_pairs(files, columns)
+    study = load_yaml(checkout / "config" / f"{name}.yaml")
     # The embedded world draws its images itself, and a built benchmark names them.
-    if on != "valse":
-        return on, extend_built(study)
+    if name != "valse":
+        return name, extend_built(study)
     # Models of text need no images of the released benchmark.
     if not readers:
-        return on, select_release(study, None)
+        return name, select_release(study, None)
     if images is None:
         raise UserError(
             f"--images is missing: {readers[0]} reads images, which the released benchmark does not hold;"
             " name a folder of them (docs/how-to/evaluating-a-model.md)"
         )
-    return on, select_release(study, shorten(images, checkout))
+    return name, select_release(study, shorten(images, checkout))
 
 
-def _describe_file(
-    file: Path,
+def _locate_pairs(
+    names: Sequence[str],
     images: Path | None,
     columns: Columns,
     checkout: Path,
     reads_images: bool,
-) -> tuple[str, Settings]:
-    """Return the name of a file of pairs, and its keys of the study; without `images`, they are
-    in the file or next to it.
+) -> dict[str, PairFile]:
+    """Return the files of pairs by data set; without `images`, these are in a file or next to it.
+
+    Raises:
+        UserError: Two files give data sets of the same name, or an image is missing.
     """
-    from waltz.plan.foil_study import choose_dataset_name, describe_pairs
+    from waltz.plan.foil_study import PairFile, choose_dataset_name
     from waltz.sources.tables import find_only_file, stores_images
 
-    dataset = choose_dataset_name(file)
-    file = find_only_file(file)
-    folder = None
-    if reads_images:
-        near = file if stores_images(file) else file.parent
-        folder = shorten(images or near, checkout)
-        # Images that were named have been checked with the options.
-        if images is None:
-            _check_pairs(file, near, columns)
-    return dataset, describe_pairs(dataset, shorten(file, checkout), folder, columns)
+    files: dict[str, PairFile] = {}
+    for name in names:
+        dataset = choose_dataset_name(Path(name))
+        if dataset in files:
+            raise UserError(
+                f"--on {name}: another file is called {dataset}, too; rename one of them"
+            )
+        file = find_only_file(Path(name))
+        folder = None
+        if reads_images:
+            near = file if stores_images(file) else file.parent
+            folder = shorten(images or near, checkout)
+            # Images that were named have been checked with the options.
+            if images is None:
+                _check_pairs(file, near, columns)
+        files[dataset] = PairFile(shorten(file, checkout), folder)
+    return files
 
 
 def _check_pairs(file: Path, images: Path | None, columns: Columns) -> None:
@@ -390,18 +413,18 @@ def _check_pairs(file: Path, images: Path | None, columns: Columns) -> None:
         check_images_exist(file, (item.image for item in items), images)
 
 
-def _describe_cost(study: Settings, on: str, checkout: Path) -> str:
+def _describe_cost(
+    study: Settings, on: Sequence[str], columns: Columns, checkout: Path
+) -> str:
     """Return a sentence with the number of forward passes that each model needs at most for T-SHAP."""
     from waltz.plan.costs import compute_costs
     from waltz.sources.formats.pairs import read_pairs
 
     attribution = dict(study["attribution"])
-    # The study asks for a sample; a small file of pairs has fewer items than that.
-    if len(study.get("sources", ())) == 1 and on not in NAMED_DATA:
-        (source,) = study["sources"].values()
-        (file,) = source["files"].values()
-        n_pairs = len(read_pairs(Path(on), "pairs", "own", file.get("columns")))
-        attribution["sample"] = min(attribution["sample"], n_pairs)
+    # The study asks for a sample of each data set; small files of pairs have fewer items than that.
+    if not _is_named(on[0], checkout):
+        counts = [len(read_pairs(Path(name), "pairs", "own", columns)) for name in on]
+        attribution["sample"] = min(attribution["sample"], max(counts))
     plan = plan_study({**study, "attribution": attribution}, checkout)
     with chdir(checkout):
         costs = compute_costs(plan)

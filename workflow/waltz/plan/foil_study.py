@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -123,30 +124,43 @@ def extend_built(study: Settings) -> Settings:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class PairFile:
+    """Name a file of pairs, and where its images are.
+
+    Attributes:
+        path: The file.
+        images: Folder, zip or tar of the images; None for models that read only text.
+    """
+
+    path: str
+    images: str | None
+
+
 def describe_pairs(
-    dataset: str,
-    file: str,
-    images: str | None,
-    columns: Mapping[str, str] | None = None,
+    files: Mapping[str, PairFile], columns: Mapping[str, str] | None = None
 ) -> Settings:
-    """Return the keys of a study about the data in one file of pairs.
+    """Return the keys of a study about the data in files of pairs.
 
     Args:
-        dataset: Name of the data set.
-        file: File of pairs.
-        images: Folder, zip or tar of the images; None for models that read only text.
-        columns: Columns that have other names.
+        files: File of each data set, by the name of the data set.
+        columns: Columns that have other names in each file.
     """
-    entry: Settings = {"path": file}
-    if columns:
-        entry["columns"] = dict(columns)
-    source: Settings = {"format": "pairs", "files": {dataset: entry}}
-    if images:
-        source["images"] = {"path": images}
+    sources: Settings = {}
+    for dataset, file in files.items():
+        entry: Settings = {"path": file.path}
+        if columns:
+            entry["columns"] = dict(columns)
+        source: Settings = {"format": "pairs", "files": {dataset: entry}}
+        if file.images:
+            source["images"] = {"path": file.images}
+        # A source has one folder of images, so that each file is a source.
+        name = "own" if len(files) == 1 else f"own-{dataset}"
+        sources[name] = source
     return {
-        "sources": {"own": source},
+        "sources": sources,
         "benchmark": {"valid_votes": 1},
-        "groups": {"foils": [dataset]},
+        "groups": {"foils": list(files)},
     }
 
 
