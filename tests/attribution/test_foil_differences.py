@@ -9,7 +9,7 @@ from waltz.attribution.differences import (
     build_foil_differences,
 )
 from waltz.core.intervals import Resampling
-from waltz.evaluation.metrics.paired_differences import POOLED
+from waltz.evaluation.settings import ALL_DATA_SETS
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
 
@@ -60,14 +60,14 @@ def test_captions_are_compared_with_the_foils_of_their_items():
     assert existence.measure.value == pytest.approx(-5)
     assert (existence.measure.n, existence.unpaired) == (2, 2)
     # -5 and 10 with equal weights; texts of other images are not pooled with foils
-    assert records[POOLED, CAPTION_LESS_FOIL].measure.value == pytest.approx(2.5)
+    assert records[ALL_DATA_SETS, CAPTION_LESS_FOIL].measure.value == pytest.approx(2.5)
     assert records["mscoco", CAPTION_LESS_MISMATCHED].measure.value == pytest.approx(
         -40
     )
     assert set(records) == {
         ("existence", CAPTION_LESS_FOIL),
         ("plurality", CAPTION_LESS_FOIL),
-        (POOLED, CAPTION_LESS_FOIL),
+        (ALL_DATA_SETS, CAPTION_LESS_FOIL),
         ("mscoco", CAPTION_LESS_MISMATCHED),
     }
 

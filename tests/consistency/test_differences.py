@@ -15,7 +15,7 @@ from waltz.consistency.differences import (
 from waltz.consistency.metrics import ConsistencyRows
 from waltz.core.intervals import Resampling
 from waltz.core.schema import CcShapRecord, ConsistencyRecord
-from waltz.evaluation.metrics.paired_differences import POOLED
+from waltz.evaluation.settings import ALL_DATA_SETS
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
 
@@ -106,7 +106,7 @@ def test_data_sets_are_pooled_with_equal_weights():
         ("m", "gqa"): ConsistencyRows(cc_shap=[cc_shap("a", "cot", 0.9, 0.6)]),
     }
     records = index(build_explanation_differences(runs, HOW))
-    record = records["m", POOLED, "cot", EXPLANATION_LESS_ANSWER]
+    record = records["m", ALL_DATA_SETS, "cot", EXPLANATION_LESS_ANSWER]
     assert record.measure.value == pytest.approx(-20)
     # item a of both data sets has the same image
     assert (record.measure.n, record.measure.images) == (4, 3)

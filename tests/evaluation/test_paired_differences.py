@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from waltz.core.intervals import Resampling
 from waltz.evaluation.metrics.paired_differences import (
-    POOLED,
     DifferenceKey,
     PairedItem,
     build_difference_records,
     compute_paired_difference,
     compute_sign_flip_p,
 )
+from waltz.evaluation.settings import ALL_DATA_SETS
 
 HOW = Resampling(500, 0.95, 3)
 
@@ -115,7 +115,7 @@ def test_a_constant_shift_is_found_exactly():
         *build_items(answers - 7.5, answers),
         *build_items(answers[:4] / 2 - 7.5, answers[:4] / 2, "e"),
     ]
-    assert compute_paired_difference(pooled, POOLED, HOW).difference.value == (
+    assert compute_paired_difference(pooled, ALL_DATA_SETS, HOW).difference.value == (
         pytest.approx(-7.5)
     )
 
@@ -138,7 +138,7 @@ def test_data_sets_weigh_the_same_and_share_images():
         *build_items([20, 20], [10, 10], "d", ["a", "b"]),
         *build_items([50], [10], "e", ["a"]),
     ]
-    result = compute_paired_difference(items, POOLED, HOW)
+    result = compute_paired_difference(items, ALL_DATA_SETS, HOW)
     assert result.difference.value == pytest.approx(25)
     assert (result.difference.n, result.difference.images) == (3, 2)
     # image a has 10 / 4 + 40 / 2, image b 10 / 4: both exchanges of all reach the total
@@ -171,7 +171,7 @@ def test_p_is_corrected_over_models_and_data_sets_but_pooled_numbers_apart():
     # 2 / 2^6 twice and 2 / 2^5 twice, times 4, 3, 2, 1, each at least the one before
     assert differences["m", "e"].p_holm == pytest.approx(4 / 32)
     assert differences["n", "d"].p_holm == pytest.approx(2 / 16)
-    assert differences["m", POOLED].p_holm == pytest.approx(2 * 2 / 2**11)
+    assert differences["m", ALL_DATA_SETS].p_holm == pytest.approx(2 * 2 / 2**11)
     means = {record.metric: record.measure.value for record in records}
     assert (means["t_shap:first"], means["t_shap:second"]) == (10, 0)
     assert all(record.p is None for record in records if ":" in record.metric)

@@ -5,12 +5,12 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.records import get_layout, to_row
 from waltz.core.schema import MetricRecord
-from waltz.evaluation.metrics.comparisons import COMPARED_METRICS
+from waltz.evaluation.metrics.comparisons import COMPARED_METRICS, correct_by_holm
 from waltz.evaluation.metrics.pair_metrics import METRICS, NOT_APPLICABLE
 from waltz.evaluation.metrics.summary import (
     build_comparison_records,
     build_metric_records,
-    build_pooled_comparison,
+    build_overall_comparisons,
 )
 from waltz.evaluation.vqa import VqaItem
 
@@ -59,24 +59,38 @@ def test_models_are_compared_over_data_sets_of_the_same_weight():
         ("b", "x"): run(wrong, wrong),
         ("a", "y"): run(tied),
         ("b", "y"): run(wrong),
+        ("c", "y"): run(right),
     }
-    comparisons = [
-        record
-        for record in build_comparison_records(runs, ["equations"], HOW)
-        if (record.setting, record.metric) == ("single", "acc_r")
-    ]
-    pooled = build_pooled_comparison(comparisons, runs, HOW)
+    comparisons = build_comparison_records(runs, ["equations"], HOW)
+    # c has one data set, which is compared already.
+    (overall,) = build_overall_comparisons(comparisons, runs, HOW)
     # Differences: 100 and 100 on x, 50 on y; their mean with weights 1/4, 1/4, 1/2 is 75.
-    assert (pooled.model_a, pooled.model_b, pooled.dataset) == ("a", "b", "pooled")
-    assert pooled.difference == pytest.approx(75)
-    assert pooled.n == 3
+    assert (overall.model_a, overall.model_b) == ("a", "b")
+    assert overall.dataset == "all data sets"
+    assert (overall.setting, overall.metric) == ("single", "acc_r")
+    assert overall.difference == pytest.approx(75)
+    assert overall.n == 3
     # The first image has items in both data sets: sums 50 and 25. 2 of 4 flips reach 75.
-    assert pooled.p == pytest.approx(0.5)
-    assert pooled.p_holm is None
+    assert overall.p == overall.p_holm == pytest.approx(0.5)
     lacking = {**runs, ("b", "y"): []}
-    pooled = build_pooled_comparison(comparisons, lacking, HOW)
-    assert (pooled.difference, pooled.n, pooled.p) == (None, 0, None)
-    assert pooled.reason == "no item of y has a number of both models"
+    (overall,) = build_overall_comparisons(comparisons, lacking, HOW)
+    assert (overall.difference, overall.n, overall.p) == (None, 0, None)
+    assert overall.reason == "no item of y has a number of both models"
+
+
+def test_comparisons_over_all_data_sets_are_corrected_over_the_pairs_of_models():
+    right, wrong = (2, 1), (1, 2)
+    answers = {"a": right, "b": wrong, "c": right}
+    runs = {(m, d): run(answer) for d in "xy" for m, answer in answers.items()}
+    comparisons = build_comparison_records(runs, ["equations"], HOW)
+    overall = build_overall_comparisons(comparisons, runs, HOW)
+    assert [(r.model_a, r.model_b) for r in overall] == [
+        ("a", "b"),
+        ("a", "c"),
+        ("b", "c"),
+    ]
+    expected = correct_by_holm([record.p for record in overall])
+    assert [record.p_holm for record in overall] == expected
 
 
 PROBES = build_probes(

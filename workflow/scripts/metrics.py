@@ -5,7 +5,10 @@ from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import ComparisonRecord, EvaluationRecord, MetricRecord
-from waltz.evaluation.metrics.summary import build_comparison_records
+from waltz.evaluation.metrics.summary import (
+    build_comparison_records,
+    build_overall_comparisons,
+)
 
 params = snakemake.params
 
@@ -22,5 +25,6 @@ with log_job(snakemake.log[0]):
             parts[model, dataset] = part
     resampling = Resampling(**params.resampling)
     comparisons += build_comparison_records(scores, params.profiles, resampling, parts)
+    comparisons += build_overall_comparisons(comparisons, scores, resampling)
     write_records(snakemake.output.metrics, metrics, MetricRecord)
     write_records(snakemake.output.comparisons, comparisons, ComparisonRecord)

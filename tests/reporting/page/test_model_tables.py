@@ -185,6 +185,12 @@ def test_comparisons_show_what_differs_and_count_all():
         ("existence", "single", "clip − ruler", "+20.0 [+5.0, +35.0]", "0.01", "9"),
     )
     assert table.note.startswith("1 of 2")
+    overall = {**row, "dataset": "all data sets", "p_holm": 0.3}
+    table = make(model_tables.make_comparison_table, ComparisonRecord, [row, overall])
+    # Rows over all data sets are shown whatever their p, and not counted.
+    assert [names[0] for names in list_rows(table)] == ["all data sets", "existence"]
+    assert table.note.startswith("1 of 1")
+    assert "corrected over these rows alone" in table.note
 
 
 def share(**changes):

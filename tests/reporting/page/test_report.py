@@ -262,7 +262,7 @@ def test_a_study_without_a_run_says_whose_answers_it_shows(tmp_path):
     recorded = RunModel(name="clip", recorded="coco")
     record = records()[0].model_copy(update={"models": (recorded,)})
     contents = replace(
-        report(tmp_path), findings=findings()[:1], records=[record], share_changes=()
+        report(tmp_path), findings=findings()[:1], records=[record], differences=()
     )
     write_report(tmp_path / "recorded.html", contents)
     page = (tmp_path / "recorded.html").read_text(encoding="utf-8")

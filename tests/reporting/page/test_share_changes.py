@@ -5,11 +5,13 @@ from dataclasses import replace
 from waltz.consistency.differences import EXPLANATION_LESS_ANSWER, READS_NO_IMAGE
 from waltz.core.measure import Measure
 from waltz.core.schema import DifferenceRecord
-from waltz.evaluation.metrics.paired_differences import POOLED
+from waltz.evaluation.settings import ALL_DATA_SETS
 from waltz.reporting.page.share_changes import describe_share_changes
 
 
-def change(model, value, low, high, p=0.001, n=90, dataset=POOLED, profile="published"):
+def change(
+    model, value, low, high, p=0.001, n=90, dataset=ALL_DATA_SETS, profile="published"
+):
     return DifferenceRecord(
         model=model,
         dataset=dataset,

@@ -13,7 +13,7 @@ from stand_ins.paper_numbers import (
     read_paper_table,
 )
 from waltz.core.measure import Measure
-from waltz.evaluation.metrics.paired_differences import POOLED
+from waltz.evaluation.settings import ALL_DATA_SETS
 from waltz.reporting.tables.build_table import build_cells
 from waltz.reporting.tables.cells import (
     CHANCE,
@@ -329,13 +329,13 @@ def test_paper_values_are_equal_to_themselves(declaration):
         if (
             cell.value
             and key[1] != RANDOM
-            and key[2] not in (AVERAGE, POOLED)
+            and key[2] not in (AVERAGE, ALL_DATA_SETS)
             and key[0] not in declaration.known_reasons
         ):
             assert cells[key].verdict == EQUAL, key
             judged += 1
         # A study may pool other data sets than the paper has.
-        if key[2] == POOLED and cells[key].value is not None:
+        if key[2] == ALL_DATA_SETS and cells[key].value is not None:
             assert cells[key].verdict == ""
             assert "pooled over the data sets of this study" in cells[key].reason
     assert judged or declaration.id == "valse-paper-1"

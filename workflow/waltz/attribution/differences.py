@@ -11,7 +11,6 @@ from waltz.core.files.group_files import Run
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ComparisonRecord, DifferenceRecord
 from waltz.evaluation.metrics.paired_differences import (
-    POOLED,
     SIGN_FLIPS,
     DifferenceKey,
     ItemNumbers,
@@ -19,7 +18,7 @@ from waltz.evaluation.metrics.paired_differences import (
     build_difference_records,
     compare_item_numbers,
 )
-from waltz.evaluation.settings import ALIGNMENT, PAIRWISE
+from waltz.evaluation.settings import ALIGNMENT, ALL_DATA_SETS, PAIRWISE
 
 CAPTION_LESS_FOIL = "t_shap_caption_less_foil"
 """T-SHAP of captions less T-SHAP of the foils of the same items."""
@@ -64,7 +63,7 @@ def compare_shares(
         profile: The profile whose attributions are compared.
     Returns:
         Comparisons without Holm's correction, in the order of the models; those over several data
-        sets have the data set `POOLED`.
+        sets have the data set `ALL_DATA_SETS`.
     """
     shares: dict[Run, ItemNumbers] = {}
     datasets_of_model: dict[str, list[str]] = {}
@@ -75,7 +74,7 @@ def compare_shares(
     for model_a, model_b in combinations(datasets_of_model, 2):
         names = ComparisonRecord(
             profile=profile,
-            dataset=POOLED,
+            dataset=ALL_DATA_SETS,
             setting="",
             metric="t_shap",
             model_a=model_a,

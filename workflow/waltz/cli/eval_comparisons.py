@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from waltz.cli.output import create_console
+from waltz.reporting.page.model_differences import (
+    T_SHAP,
+    describe_difference,
+    format_difference,
+    format_p,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,11 +26,6 @@ if TYPE_CHECKING:
     from waltz.plan.plan import Plan
     from waltz.plan.run_table import Run
 
-SIGNIFICANT = 0.05
-"""Largest corrected p value with which one model is called better."""
-ALL_DATA_SETS = "all data sets"
-"""Name of the data set of a comparison over several; no data set of a study has spaces."""
-T_SHAP = "t_shap"
 NAMES = {"acc_r": "accuracy", T_SHAP: "T-SHAP"}
 """Name of each metric that is compared."""
 
@@ -49,8 +50,6 @@ def read_comparisons(
     file = checkout / plan.results / "evaluation" / "comparisons.parquet"
     for of_pair in _group_by_pair(file, models).values():
         comparisons += of_pair
-        if len(of_pair) > 1:
-            comparisons.append(_pool(of_pair, plan, checkout))
     comparisons += _compare_shares(plan, checkout, models)
     return _correct_comparisons(comparisons)
 
@@ -106,31 +105,6 @@ def _negate_interval(
     return -comparison.ci_high, -comparison.ci_low
 
 
-def _pool(
-    comparisons: Sequence[ComparisonRecord], plan: Plan, checkout: Path
-) -> ComparisonRecord:
-    """Return the comparison over all data sets, from the comparisons of two models on each of them."""
-    from waltz.core.files.group_files import read_run_records
-    from waltz.core.intervals import Resampling
-    from waltz.core.schema import EvaluationRecord
-    from waltz.evaluation.metrics.summary import build_pooled_comparison
-    from waltz.plan.run_table import Run
-    from waltz.plan.step_settings import get_step_settings
-
-    first = comparisons[0]
-    runs: list[Run] = []
-    for comparison in comparisons:
-        runs.append(Run(first.model_a, comparison.dataset))
-        runs.append(Run(first.model_b, comparison.dataset))
-    files = dict.fromkeys(
-        checkout / plan.get_run_file("evaluation", run) for run in runs
-    )
-    resampling = Resampling(**get_step_settings(plan.study, "resampling"))
-    records = read_run_records(files, EvaluationRecord, runs)
-    pooled = build_pooled_comparison(comparisons, records, resampling)
-    return replace(pooled, dataset=ALL_DATA_SETS)
-
-
 def _compare_shares(
     plan: Plan, checkout: Path, models: Sequence[str]
 ) -> list[ComparisonRecord]:
@@ -141,7 +115,6 @@ def _compare_shares(
     from waltz.core.intervals import Resampling
     from waltz.core.records import build_frame
     from waltz.core.schema import ATTRIBUTION
-    from waltz.evaluation.metrics.paired_differences import POOLED
     from waltz.plan.datasets import PAIRS, RECORDED
     from waltz.plan.step_settings import get_step_settings
 
@@ -157,11 +130,7 @@ def _compare_shares(
     for model_and_dataset, table in tables.items():
         frames[model_and_dataset] = build_frame(table.select(SHARE_COLUMNS))
     resampling = Resampling(**get_step_settings(plan.study, "resampling"))
-    comparisons = compare_shares(frames, plan.study.profiles[0], resampling)
-    for position, comparison in enumerate(comparisons):
-        if comparison.dataset == POOLED:
-            comparisons[position] = replace(comparison, dataset=ALL_DATA_SETS)
-    return comparisons
+    return compare_shares(frames, plan.study.profiles[0], resampling)
 
 
 def _correct_comparisons(
@@ -171,6 +140,7 @@ def _correct_comparisons(
     sets, and those over all data sets.
     """
     from waltz.evaluation.metrics.comparisons import correct_by_holm
+    from waltz.evaluation.settings import ALL_DATA_SETS
 
     # p values that are corrected together, by the position of their comparison.
     families: dict[tuple[str, bool], dict[int, float]] = defaultdict(dict)
@@ -224,7 +194,7 @@ def print_comparisons(comparisons: Sequence[ComparisonRecord]) -> None:
         )
     create_console().print(table)
     for comparison in comparisons:
-        typer.echo(describe_comparison(comparison))
+        typer.echo(describe_difference(comparison))
     typer.echo(_explain_columns(comparisons))
 
 
@@ -244,6 +214,8 @@ def _explain_columns(comparisons: Sequence[ComparisonRecord]) -> str:
 
 def _describe_test(comparison: ComparisonRecord) -> str:
     """Return what a p value is from; comparisons of the same test are corrected together."""
+    from waltz.evaluation.settings import ALL_DATA_SETS
+
     name = NAMES[comparison.metric]
     if comparison.dataset == ALL_DATA_SETS:
         return f"{name} on {ALL_DATA_SETS} by exchanging the models on whole images"
@@ -257,70 +229,3 @@ def _count_comparisons(count: int) -> str:
     if count == 1:
         return "1 comparison"
     return f"{count} comparisons"
-
-
-def format_difference(comparison: ComparisonRecord) -> str:
-    """Return the difference with its sign and interval; without a difference, the reason."""
-    if comparison.difference is None:
-        return comparison.reason or "–"
-    if comparison.ci_low is None or comparison.ci_high is None:
-        return _format_signed(comparison.difference)
-    low, high = map(_format_signed, (comparison.ci_low, comparison.ci_high))
-    return f"{_format_signed(comparison.difference)} [{low}, {high}]"
-
-
-def _format_signed(points: float) -> str:
-    """Return a difference with its sign; one that is rounded to zero has a plus."""
-    return f"{round(points, 1) + 0.0:+.1f}"
-
-
-def format_p(p: float | None) -> str:
-    """Return a p value with three decimals, or the bound below which it lies."""
-    if p is None:
-        return "–"
-    if p < 0.001:
-        return "< 0.001"
-    return f"{p:.3f}"
-
-
-def describe_comparison(comparison: ComparisonRecord) -> str:
-    """Return one sentence that says which model is better, or has the higher T-SHAP, or how large a
-    difference may be.
-    """
-    pair = f"{comparison.model_a} and {comparison.model_b}"
-    # Accuracy is what the page is about; another number is named.
-    of_metric = ""
-    if comparison.metric == T_SHAP:
-        of_metric = " of T-SHAP"
-    if comparison.difference is None:
-        return f"{pair}: no comparison{of_metric} on {comparison.dataset}: {comparison.reason}"
-    p = format_p(comparison.p_holm)
-    p_text = f"p {p}" if p.startswith("<") else f"p = {p}"
-    if comparison.p_holm is not None and comparison.p_holm <= SIGNIFICANT:
-        return _describe_better(comparison, p_text)
-    shown = (
-        f"{pair}: no difference{of_metric} is shown on {comparison.dataset} ({p_text})"
-    )
-    if comparison.ci_low is None or comparison.ci_high is None:
-        return f"{shown}; too few images say how large one may be"
-    largest = max(abs(comparison.ci_low), abs(comparison.ci_high))
-    return f"{shown}; one of up to {largest:.1f} points cannot be excluded"
-
-
-def _describe_better(comparison: ComparisonRecord, p_text: str) -> str:
-    """Return the sentence of a difference that is larger than chance, with the higher number first."""
-    better, worse = comparison.model_a, comparison.model_b
-    difference = comparison.difference or 0.0
-    ends = [comparison.ci_low, comparison.ci_high]
-    if difference < 0:
-        better, worse = worse, better
-        # The interval turns with the sign of the difference.
-        ends = [None if end is None else -end for end in reversed(ends)]
-    verb = "is better than"
-    if comparison.metric == T_SHAP:
-        verb = "has a higher T-SHAP than"
-    sentence = f"{better} {verb} {worse} on {comparison.dataset} by {abs(difference):.1f} points"
-    low, high = ends
-    if low is not None and high is not None:
-        sentence += f" [{low:.1f}, {high:.1f}]"
-    return f"{sentence}, {p_text}"

@@ -12,16 +12,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from waltz.cli.eval_comparisons import (
-    NAMES,
-    build_columns,
-    format_difference,
-    format_p,
-)
+from waltz.cli.eval_comparisons import NAMES, build_columns
 from waltz.cli.output import create_console, write_csv
 from waltz.core.files.atomic import write_text
 from waltz.core.measure import Measure
 from waltz.evaluation.settings import GROUP_METRICS
+from waltz.reporting.page.model_differences import format_difference, format_p
 
 if TYPE_CHECKING:
     from waltz.core.schema import ComparisonRecord, MetricRecord
@@ -294,6 +290,7 @@ def _render_latex(
     """Return the results and the differences as LaTeX tables of the package booktabs."""
     import pandas as pd
 
+    from waltz.evaluation.metrics.summary import AVERAGE
     from waltz.reporting.tables.formats import escape_latex
 
     results = pd.DataFrame(
@@ -311,8 +308,9 @@ def _render_latex(
             results[name_metric(metric).capitalize()] = [
                 _format_measure(row.group_scores[metric]) for row in rows
             ]
-    datasets = ", ".join(dict.fromkeys(row.dataset for row in rows))
-    caption = f"Results on {datasets}, with 95 % intervals."
+    names = dict.fromkeys(row.dataset for row in rows)
+    names.pop(AVERAGE, None)
+    caption = f"Results on {', '.join(names)}, with 95 % intervals."
     text = results.to_latex(
         index=False, escape=True, caption=escape_latex(caption), label="tab:results"
     )

@@ -1,5 +1,6 @@
 """Bootstrap resamples over images, and confidence intervals of measured numbers."""
 
+import functools
 import hashlib
 import math
 from collections.abc import Sequence
@@ -112,18 +113,25 @@ def resample(
     """
     # index: (items,), the cluster of each item as a number from 0.
     names, index = np.unique(np.asarray(clusters), return_inverse=True)
-    n_clusters = len(names)
+    return Resamples(index, _draw_counts(len(names), resamples, seed, label))
+
+
+# Pairs of models are compared on the same clusters one after the other.
+@functools.lru_cache(maxsize=1)
+def _draw_counts(n_clusters: int, resamples: int, seed: int, label: str) -> np.ndarray:
+    """Return how often each cluster is drawn, float64 of shape (resamples, clusters)."""
     # 64 bits of a hash: the same draws on every machine, and others for another label.
     entropy = int.from_bytes(
         hashlib.sha256(f"{seed}:{label}".encode()).digest()[:8], "big"
     )
     generator = np.random.Generator(np.random.PCG64(entropy))
     # Drawing n of n clusters with replacement is one multinomial draw of how often each cluster
-    # comes. counts: (resamples, clusters).
+    # comes.
     counts = generator.multinomial(
         n_clusters, np.full(n_clusters, 1 / n_clusters), size=resamples
-    )
-    return Resamples(index, counts.astype(np.float64))
+    ).astype(np.float64)
+    counts.flags.writeable = False  # shared by all calls
+    return counts
 
 
 def bootstrap_means(

@@ -29,6 +29,10 @@ WITHHELD = "the answer is withheld"
 """Reason why a question without an answer cannot be used."""
 EXPECTED_PREDICTION = {True: "match", False: "mismatch"}
 """Right prediction for a row of CV-Probes, for each value of its column `match`."""
+ALL_DATA_SETS = "all data sets"
+"""Name of the data set of differences over all data sets, each with the same weight; no data set of a
+study has spaces.
+"""
 GROUPED_SETTINGS = (ALIGNMENT, SINGLE)
 """Settings in which each text has a score with its image, so that images can be compared."""
 GROUP_METRICS = ("text_score", "image_score", "group_score")

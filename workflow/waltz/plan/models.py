@@ -17,7 +17,6 @@ from waltz.model_registry import (
     DETECTOR_CONFIGS,
     DTYPE_BYTES,
     ModelSpec,
-    answers_questions,
     estimate_gpu_memory,
     get_encoder_module,
     is_hub_snapshot,
@@ -365,10 +364,9 @@ class Models:
             classifier.
         """
         # Studies and tables use fewer kinds than the registry: all encoders are one kind.
-        spec = self.specs[name]
-        kind = spec.kind
+        kind = self.specs[name].kind
         if kind in list_encoder_kinds():
-            return "answering" if answers_questions(spec) else "encoder"
+            return "answering" if kind.endswith("-answering") else "encoder"
         return {"text": "language", "vision": "vision"}.get(kind, kind)
 
     def _mark_cached(self, path: str, commit: str) -> str:

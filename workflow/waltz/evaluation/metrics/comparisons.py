@@ -105,7 +105,7 @@ def compare_models(
                 comparisons.append(
                     _compare(comparison, aligned, draws_pair, resampling)
                 )
-    return _correct_by_metric(comparisons)
+    return correct_by_metric(comparisons)
 
 
 def _draw_metrics(scored: ScoredPairs, dataset: str, resampling: Resampling) -> Draws:
@@ -237,7 +237,7 @@ def _compare(
     return replace(comparison, difference=difference, ci_low=low, ci_high=high, p=p)
 
 
-def _correct_by_metric(
+def correct_by_metric(
     comparisons: Sequence[ComparisonRecord],
 ) -> list[ComparisonRecord]:
     """Add Holm's correction to comparisons; it covers all p-values of one metric."""

@@ -17,9 +17,8 @@ from waltz.core.measure import Measure
 from waltz.core.schema import ComparisonRecord, DifferenceRecord
 from waltz.evaluation.metrics.comparisons import correct_by_holm
 from waltz.evaluation.metrics.power import compute_least_p
+from waltz.evaluation.settings import ALL_DATA_SETS
 
-POOLED = "pooled"
-"""Name of the data set of differences over all data sets, each with the same weight."""
 SIGN_FLIPS = "sign flips"
 """Name of the test of `compute_sign_flip_p`."""
 ItemNumbers = Mapping[str, tuple[str, float]]
@@ -170,7 +169,7 @@ def compare_item_numbers(
 
     Args:
         comparison: Names of what is compared, without numbers; of several data sets the result is
-            `POOLED`.
+            `ALL_DATA_SETS`.
         datasets: The data sets, which have the same weight.
         numbers: Numbers of each model on each data set, in percent.
     Returns:
@@ -179,7 +178,7 @@ def compare_item_numbers(
     """
     label = datasets[0]
     if len(datasets) > 1:
-        label = POOLED
+        label = ALL_DATA_SETS
     items: list[PairedItem] = []
     for dataset in datasets:
         numbers_a = numbers.get((comparison.model_a, dataset), {})
@@ -277,7 +276,7 @@ def build_difference_records(
     for key, datasets in items_of_datasets.items():
         labeled_items = dict(datasets)
         if len(datasets) > 1:
-            labeled_items[POOLED] = list(chain.from_iterable(datasets.values()))
+            labeled_items[ALL_DATA_SETS] = list(chain.from_iterable(datasets.values()))
         for dataset, items in labeled_items.items():
             result = compute_paired_difference(
                 items, dataset, resampling, bounds.get(key.metric, PERCENT)
@@ -314,7 +313,7 @@ def _correct_records(records: Sequence[DifferenceRecord]) -> list[DifferenceReco
     families: dict[tuple[str, str, str, bool], dict[int, float]] = defaultdict(dict)
     for position, record in enumerate(records):
         if record.p is not None:
-            is_pooled = record.dataset == POOLED
+            is_pooled = record.dataset == ALL_DATA_SETS
             family = (record.profile, record.setting, record.metric, is_pooled)
             families[family][position] = record.p
     corrected = list(records)

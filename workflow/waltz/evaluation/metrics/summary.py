@@ -12,7 +12,11 @@ from waltz.core.schema import (
     ProbeRecord,
 )
 from waltz.evaluation.metrics import cv_probes
-from waltz.evaluation.metrics.comparisons import COMPARED_METRICS, compare_models
+from waltz.evaluation.metrics.comparisons import (
+    COMPARED_METRICS,
+    compare_models,
+    correct_by_metric,
+)
 from waltz.evaluation.metrics.group_metrics import compute_group_metrics
 from waltz.evaluation.metrics.pair_metrics import (
     METRICS,
@@ -26,7 +30,6 @@ from waltz.evaluation.metrics.pair_metrics import (
     pair_scores,
 )
 from waltz.evaluation.metrics.paired_differences import (
-    POOLED,
     SIGN_FLIPS,
     ItemNumbers,
     compare_item_numbers,
@@ -35,6 +38,7 @@ from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
 from waltz.evaluation.settings import (
     AFTER_COT,
     ALIGNMENT,
+    ALL_DATA_SETS,
     CHOICE,
     GROUPED_SETTINGS,
     PAIRWISE,
@@ -215,37 +219,59 @@ def build_comparison_records(
     return comparisons
 
 
-def build_pooled_comparison(
+def build_overall_comparisons(
     comparisons: Sequence[ComparisonRecord], runs: Runs, resampling: Resampling
-) -> ComparisonRecord:
-    """Return the comparison of two models in acc_r over several data sets, all of the same weight.
+) -> list[ComparisonRecord]:
+    """Return the comparison of each pair of models in acc_r over all its data sets, all of the same
+    weight.
 
     Args:
-        comparisons: Comparisons of the two models in acc_r, one for each data set.
-        runs: Records of each run of the two models.
+        comparisons: Comparisons on single data sets, of any metric and setting.
+        runs: Records of each run that was compared.
+    Returns:
+        Comparisons on `ALL_DATA_SETS` of the pairs that have several data sets, with Holm's
+        correction over the pairs of one profile and setting.
     """
-    first = comparisons[0]
-    pooled = ComparisonRecord(
-        profile=first.profile,
-        dataset=POOLED,
-        setting=first.setting,
-        metric=first.metric,
-        model_a=first.model_a,
-        model_b=first.model_b,
-        test=SIGN_FLIPS,
-        n=0,
-    )
-    # The scores are those of the comparisons on single data sets, item by item.
-    fidelity = get_fidelity(pooled.profile)
-    compared = _select_compared(runs, pooled.profile, pooled.setting)
+    # Data sets of each pair of models, by profile and setting.
+    pairs_of_setting: dict[tuple[str, str], dict[tuple[str, str], list[str]]] = {}
+    for record in comparisons:
+        if record.metric == "acc_r":
+            pairs = pairs_of_setting.setdefault((record.profile, record.setting), {})
+            pair = (record.model_a, record.model_b)
+            pairs.setdefault(pair, []).append(record.dataset)
+
+    overall: list[ComparisonRecord] = []
+    for (profile, setting), pairs in pairs_of_setting.items():
+        # The hits are those of the comparisons on single data sets.
+        compared = _select_compared(runs, profile, setting)
+        hits = _list_hits(_pair_records(compared, setting, get_fidelity(profile)))
+        of_setting = []
+        for (model_a, model_b), datasets in pairs.items():
+            if len(datasets) == 1:
+                continue
+            names = ComparisonRecord(
+                profile=profile,
+                dataset=ALL_DATA_SETS,
+                setting=setting,
+                metric="acc_r",
+                model_a=model_a,
+                model_b=model_b,
+                test=SIGN_FLIPS,
+                n=0,
+            )
+            of_setting.append(compare_item_numbers(names, datasets, hits, resampling))
+        overall += correct_by_metric(of_setting)
+    return overall
+
+
+def _list_hits(scored_runs: Mapping[Run, ScoredPairs]) -> dict[Run, ItemNumbers]:
+    """Return the contribution of each item to acc_r in percent, with its image."""
     hits: dict[Run, ItemNumbers] = {}
-    for run, scored in _pair_records(compared, pooled.setting, fidelity).items():
-        # The unit that resamples draw is the image, which data sets may share.
+    for run, scored in scored_runs.items():
         percent = (100 * compute_hits(scored, "acc_r")).tolist()
         clustered = zip(scored.images, percent, strict=True)
         hits[run] = dict(zip(scored.items, clustered, strict=True))
-    datasets = [comparison.dataset for comparison in comparisons]
-    return compare_item_numbers(pooled, datasets, hits, resampling)
+    return hits
 
 
 def _pair_records(

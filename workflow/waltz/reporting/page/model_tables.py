@@ -13,12 +13,14 @@ from waltz.evaluation.metrics.pair_metrics import METRICS as PAIR_METRICS
 from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
 from waltz.evaluation.settings import (
     ALIGNMENT,
+    ALL_DATA_SETS,
     PAIRWISE,
     PERPLEXITY,
     SINGLE,
     VALSE_SCRIPT,
 )
 from waltz.fidelity import get_fidelity
+from waltz.reporting.page.model_differences import SIGNIFICANCE_LEVEL
 from waltz.reporting.page.page_tables import (
     PageTable,
     build_page_cells,
@@ -29,7 +31,6 @@ from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.declarations import PAGE_TABLES
 
-SIGNIFICANCE_LEVEL = 0.05
 SCORE_SETTINGS = ("", ALIGNMENT, PERPLEXITY)
 """Settings of models that score texts without a prompt; all other settings belong to decoders."""
 EDIT_SETTINGS = {
@@ -147,36 +148,43 @@ def make_cv_probes_table(rows: pd.DataFrame) -> PageTable:
 
 
 def make_comparison_table(rows: pd.DataFrame) -> PageTable:
-    """Return the pairs of models whose acc_r differs significantly.
+    """Return the differences of pairs of models in acc_r: over all data sets, and on single data sets
+    if they are significant.
 
     Args:
         rows: Frame of `ComparisonRecord`.
     """
     declaration = PAGE_TABLES["comparisons"]
-    # All comparisons are counted in the note; only significant ones get rows.
     compared = rows[rows["metric"] == "acc_r"]
-    significant = compared[compared["p_holm"] <= SIGNIFICANCE_LEVEL]
-    names = significant.assign(
-        model=significant["model_a"] + " − " + significant["model_b"]
-    )
-    low = significant["ci_low"].map(" [{:+.1f}, ".format)
-    high = significant["ci_high"].map("{:+.1f}]".format)
-    has_interval = significant[["ci_low", "ci_high"]].notna().all(axis=1)
-    differences = significant["difference"].map("{:+.1f}".format)
+    is_overall = compared["dataset"] == ALL_DATA_SETS
+    overall, single = compared[is_overall], compared[~is_overall]
+    # All comparisons on single data sets are counted in the note; only significant ones get rows.
+    significant = single[single["p_holm"] <= SIGNIFICANCE_LEVEL]
+    shown = pd.concat([overall.dropna(subset="difference"), significant])
+    names = shown.assign(model=shown["model_a"] + " − " + shown["model_b"])
+    low = shown["ci_low"].map(" [{:+.1f}, ".format)
+    high = shown["ci_high"].map("{:+.1f}]".format)
+    has_interval = shown[["ci_low", "ci_high"]].notna().all(axis=1)
+    differences = shown["difference"].map("{:+.1f}".format)
     texts = {
         "a − b": differences + (low + high).where(has_interval, ""),
-        "p, corrected": significant["p_holm"].map("{:.2g}".format),
-        "n": significant["n"].astype(str),
+        "p, corrected": shown["p_holm"].map("{:.2g}".format),
+        "n": shown["n"].astype(str),
     }
     cells = []
     for metric, column in texts.items():
         cells += build_text_cells(declaration, names, metric, column)
     fact = (
-        f"{len(significant)} of {len(compared)} paired comparisons (McNemar's exact test on the items that both scored,"
+        f"{len(significant)} of {len(single)} paired comparisons (McNemar's exact test on the items that both scored,"
         " those of an image together, a tie better than wrong and worse than right)"
         f" have p ≤ {SIGNIFICANCE_LEVEL} after Holm's correction. {SINGLE}: from the scores of each text; {PAIRWISE}:"
         " from the decoders' choices between two texts."
     )
+    if not overall.empty:
+        fact += (
+            f" {ALL_DATA_SETS}: the mean difference, each data set with the same weight, of every pair of models that"
+            " share several; the models are exchanged on whole images, and p is corrected over these rows alone."
+        )
     return PageTable(declaration, cells, fact=fact)
 
 

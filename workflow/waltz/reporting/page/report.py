@@ -15,7 +15,12 @@ from pydantic import JsonValue
 
 from waltz.core.files.atomic import write_text
 from waltz.core.records import read_records
-from waltz.core.schema import DifferenceRecord, ImageFaultRecord, SceneScoreRecord
+from waltz.core.schema import (
+    ComparisonRecord,
+    DifferenceRecord,
+    ImageFaultRecord,
+    SceneScoreRecord,
+)
 from waltz.reporting.figures.figure_files import list_example_files
 from waltz.reporting.page.construction_tables import read_construction_tables
 from waltz.reporting.page.embedded import (
@@ -48,6 +53,7 @@ from waltz.reporting.page.findings import (
     read_findings,
     select_comparable,
 )
+from waltz.reporting.page.model_differences import describe_model_differences
 from waltz.reporting.page.model_tables import read_model_tables
 from waltz.reporting.page.page_tables import PageTable
 from waltz.reporting.page.share_changes import describe_share_changes
@@ -231,7 +237,8 @@ class ReportInputs:
         sources: Sources of the study.
         records: Run records.
         findings: Findings of each model.
-        share_changes: Sentences about the share of text in answers and explanations.
+        differences: Sentences about the differences between models, and between the share of text in
+            answers and explanations.
         cells: Cells of all declared tables and profiles.
         significance: Significance tests of differences between cells.
         figures: Figures of the page.
@@ -246,7 +253,7 @@ class ReportInputs:
     sources: Sequence[SourceSection] = ()
     records: Sequence[RunRecord] = ()
     findings: Sequence[ModelFinding] = ()
-    share_changes: Sequence[str] = ()
+    differences: Sequence[str] = ()
     cells: Sequence[Cell] = ()
     significance: SignificanceTests = UNPAIRED
     figures: Sequence[FigureSection] = ()
@@ -291,7 +298,10 @@ def read_report(
     for file in inputs["scores"]:
         scene_scores += read_records(file, SceneScoreRecord)
     # A study without scores has no comparisons.
-    comparisons = [inputs["comparisons"]] if "comparisons" in inputs else []
+    comparison_files = [inputs["comparisons"]] if "comparisons" in inputs else []
+    comparisons: list[ComparisonRecord] = []
+    for file in comparison_files:
+        comparisons += read_records(file, ComparisonRecord)
 
     changes: list[DifferenceRecord] = []
     if "changes" in inputs:
@@ -312,9 +322,12 @@ def read_report(
         sources=describe_sources(settings["sources"], runs, lock),
         records=runs,
         findings=findings,
-        share_changes=describe_share_changes(changes, settings["confidence"]),
+        differences=[
+            *describe_model_differences(comparisons, findings),
+            *describe_share_changes(changes, settings["confidence"]),
+        ],
         cells=read_cells(inputs["cells"]),
-        significance=read_significance_tests(comparisons, settings["confidence"]),
+        significance=read_significance_tests(comparison_files, settings["confidence"]),
         figures=figures,
         models=read_model_tables(inputs),
         construction=read_construction_tables(inputs),
@@ -394,7 +407,7 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
 
 def _describe_study(report: ReportInputs, reproduced: Reproduction | None) -> list[str]:
     """Return the sentences at the head of the page: the heading, a lead, and remarks."""
-    sentences = [*describe_findings(report.findings), *report.share_changes]
+    sentences = [*describe_findings(report.findings), *report.differences]
     recorded = list_recorded_models(report.records)
     if not recorded or any(model.name not in recorded for model in report.findings):
         return sentences

@@ -9,7 +9,7 @@ from waltz.consistency.differences import (
 )
 from waltz.consistency.metrics import COT, POST_HOC
 from waltz.core.schema import DifferenceRecord
-from waltz.evaluation.metrics.paired_differences import POOLED
+from waltz.evaluation.settings import ALL_DATA_SETS
 from waltz.reporting.page.findings import MOST_NAMES, is_small_measure
 from waltz.reporting.tables.declaration import COMPARED_PROFILE
 
@@ -70,7 +70,7 @@ def _select_changes(
         if names != (profile, metric, setting) or record.measure.value is None:
             continue
         # A difference over all data sets takes the place of those on single ones.
-        if record.dataset == POOLED or record.model not in changes:
+        if record.dataset == ALL_DATA_SETS or record.model not in changes:
             changes[record.model] = record
     # By size, so that the first and the last of many models are the smallest and largest change.
     return sorted(changes.values(), key=lambda record: abs(record.measure.value or 0.0))

@@ -14,7 +14,7 @@ import pandas as pd
 from waltz.core.files.atomic import write_text
 from waltz.core.measure import Measure
 from waltz.evaluation.metrics.pair_metrics import average_measures
-from waltz.evaluation.metrics.paired_differences import POOLED
+from waltz.evaluation.settings import ALL_DATA_SETS
 from waltz.reporting.tables.best import OUR_OWN, SignificanceTests
 from waltz.reporting.tables.cells import (
     CHANCE,
@@ -497,7 +497,7 @@ class _ProfileTable:
                 paper_sd=comparison.paper_sd,
             )
         notes = [comparison.reason, number.note]
-        if key.dataset == POOLED and comparison.verdict:
+        if key.dataset == ALL_DATA_SETS and comparison.verdict:
             comparison = replace(comparison, verdict="")
             notes.insert(1, OWN_POOL)
         if comparison.verdict:

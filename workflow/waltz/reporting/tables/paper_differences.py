@@ -14,7 +14,7 @@ from waltz.consistency.differences import (
     EXPLANATION_LESS_ANSWER,
 )
 from waltz.consistency.metrics import COT, POST_HOC
-from waltz.evaluation.metrics.paired_differences import POOLED
+from waltz.evaluation.settings import ALL_DATA_SETS
 from waltz.model_registry import find_base_models, load_registry
 from waltz.reporting.tables.declaration import AVERAGE
 from waltz.reporting.tables.paper_values import RANDOM, PaperKey, PaperValue
@@ -141,7 +141,7 @@ def _add_pooled_and_p(
     # Values on all data sets of each metric, model and setting.
     values_of_pools: defaultdict[PaperKey, list[PaperValue]] = defaultdict(list)
     for key, paper in derived.items():
-        values_of_pools[key._replace(dataset=POOLED)].append(paper)
+        values_of_pools[key._replace(dataset=ALL_DATA_SETS)].append(paper)
     pooled = dict(derived)
     for key, papers in values_of_pools.items():
         # One more decimal place than the cells, since a mean is more exact.
