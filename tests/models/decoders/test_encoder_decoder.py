@@ -33,6 +33,7 @@ FAMILIES = (
     "t5gemma2",
     "blip-2",
     "kosmos-2",
+    "kosmos-2.5",
     "chameleon",
     "instructblip",
 )

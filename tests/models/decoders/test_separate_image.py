@@ -16,10 +16,12 @@ from waltz.attribution.prompt_attribution import (
 )
 from waltz.core.errors import UserError
 from waltz.fidelity import EQUATIONS
+from waltz.models.decoders.coalitions import build_equations_players
 from waltz.models.decoders.vision_loading import wrap_vision_language_model
 
 torch.set_num_threads(1)
 
+FAMILIES = ("blip", "git", "pix2struct", "vision-encoder-decoder")
 TARGETS = (70, 41)
 TEXT = "what is this ?"
 
@@ -29,7 +31,7 @@ def draw_photo():
     return Image.fromarray(levels)
 
 
-@pytest.fixture(scope="module", params=("blip", "git", "vision-encoder-decoder"))
+@pytest.fixture(scope="module", params=FAMILIES)
 def decoder(request):
     pair = tiny_decoder_types.build(request.param)
     return wrap_vision_language_model(spec(request.param), *pair, "cpu")
@@ -82,6 +84,28 @@ def test_shapley_values_are_those_of_all_coalitions_read_alone(decoder):
     phi = enumerate_shapley(decoder, text, image, TARGETS, players)
     np.testing.assert_allclose(attribution.estimate.phi, phi, rtol=0, atol=2e-5)
     assert np.abs(phi).max(axis=1).min() > 1e-3
+
+
+def test_patches_are_found_where_each_image_is_normalized_by_itself():
+    pair = tiny_decoder_types.build("pix2struct")
+    decoder = wrap_vision_language_model(spec("flat"), *pair, "cpu")
+    # 4 rows of 6 patches of 4 by 4 pixels, each with its row and column before its 48 values.
+    picture = decoder.prepare_image(draw_photo().resize((24, 16)))
+    prompt = decoder.build_prompt(f"{decoder.placeholder} this dog")
+    players = build_equations_players(decoder, prompt, picture, grid=2)
+    assert players.cells[0, :, :2].unique().tolist() == [4]
+    upper, lower = [0, 0, 0, 1, 1, 1], [2, 2, 2, 3, 3, 3]
+    for cells, expected in zip(
+        players.cells[0, :, 2:], [*upper, *upper, *lower, *lower], strict=True
+    ):
+        assert cells.unique().tolist() == [expected]
+
+
+def test_a_question_drawn_onto_the_image_is_refused():
+    network, processor = tiny_decoder_types.build("pix2struct")
+    processor.image_processor.is_vqa = True
+    with pytest.raises(UserError, match="header text must be provided"):
+        wrap_vision_language_model(spec("vqa"), network, processor, "cpu")
 
 
 def test_the_users_tokenizer_stays_as_it_is():

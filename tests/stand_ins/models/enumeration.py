@@ -21,10 +21,13 @@ POSITION_INPUTS = (
 STARTS = {
     "blip": lambda config: config.text_config.bos_token_id,
     "git": lambda config: config.bos_token_id,
+    "pix2struct": lambda config: config.text_config.decoder_start_token_id,
     "vision-encoder-decoder": lambda config: config.decoder_start_token_id,
 }
 """First id of a text, by types whose processors have no placeholder."""
 PLACES_IMAGE = (
+    "FuyuProcessor",
+    "Kosmos2_5Processor",
     "Blip2Processor",
     "InstructBlipProcessor",
     "Florence2Processor",
@@ -46,14 +49,17 @@ def read_plainly(
     inputs.
     """
     if decoder.processor.__class__.__name__ in PLACES_IMAGE:
-        text = text.replace("<image>", "")
+        text = text.replace(decoder.placeholder, "")
     config = decoder.network.model.config
     options: dict[str, Any] = {"return_tensors": "pt"}
     if not config.is_encoder_decoder:
         options["add_special_tokens"] = True
     if config.model_type in STARTS:
         inputs = dict(decoder.processor.image_processor([image], return_tensors="pt"))
-        tokenizer, text = decoder.processor.tokenizer, text.replace("<image>", "")
+        tokenizer, text = (
+            decoder.processor.tokenizer,
+            text.replace(decoder.placeholder, ""),
+        )
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         inputs["input_ids"] = torch.tensor([[STARTS[config.model_type](config), *ids]])
     else:

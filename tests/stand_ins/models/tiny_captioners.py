@@ -4,7 +4,14 @@ from types import MappingProxyType
 from typing import Any
 
 import transformers
-from tokenizers import processors
+from tokenizers import (
+    Regex,
+    Tokenizer,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
 
 from stand_ins.models.tiny_decoders import TOWER, tokenizer
 
@@ -93,10 +100,127 @@ def vision_encoder_decoder() -> Pair:
     ), transformers.TrOCRProcessor(images, words)
 
 
+FLAT_TOWER = {
+    "hidden_size": 16,
+    "patch_embed_hidden_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+}
+"""Tower of patches of 4 by 4 pixels in three colors, each one row."""
+
+
+def pix2struct() -> Pair:
+    words = tokenizer()
+    text_config = {
+        "vocab_size": len(words),
+        "hidden_size": 32,
+        "d_kv": 8,
+        "d_ff": 48,
+        "num_layers": 2,
+        "num_heads": 4,
+        "decoder_start_token_id": 1,
+        "eos_token_id": 2,
+        "pad_token_id": 2,
+    }
+    config = transformers.Pix2StructConfig(
+        vision_config={**FLAT_TOWER, "hidden_size": 32, "d_ff": 24, "d_kv": 8},
+        text_config=text_config,
+    )
+    images = transformers.Pix2StructImageProcessorPil(
+        max_patches=24, patch_size={"height": 4, "width": 4}, is_vqa=False
+    )
+    return transformers.Pix2StructForConditionalGeneration(
+        config
+    ), transformers.Pix2StructProcessor(images, words)
+
+
+def kosmos_2_5() -> Pair:
+    words = tokenizer(
+        image="<s>", boi_token="<image>", eoi_token="</image>", start=False
+    )
+    config = transformers.Kosmos2_5Config(
+        vision_config={**FLAT_TOWER, "intermediate_size": 24, "head_dim": 8},
+        text_config={
+            "vocab_size": len(words),
+            "embed_dim": 32,
+            "layers": 2,
+            "ffn_dim": 48,
+            "attention_heads": 2,
+            "max_position_embeddings": 512,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+            "pad_token_id": 2,
+        },
+        latent_query_num=4,
+    )
+    images = transformers.Kosmos2_5ImageProcessorPil(
+        max_patches=24, patch_size={"height": 4, "width": 4}
+    )
+    processor = transformers.Kosmos2_5Processor(images, words, num_image_tokens=4)
+    processor.images_kwargs = {**processor.images_kwargs, "max_patches": 24}
+    return transformers.Kosmos2_5ForConditionalGeneration(config), processor
+
+
+def fuyu_tokenizer() -> transformers.PreTrainedTokenizerFast:
+    """A tokenizer that begins each text with a token of its own, as SentencePiece does with a space,
+    and whose marks of images are not special.
+    """
+    marks = ["|SPEAKER|", "|NEWLINE|", "<0x04>", "<0x00>"]
+    names = list(dict.fromkeys([*tokenizer().get_vocab(), *marks]))
+    core = Tokenizer(
+        models.WordLevel(
+            {name: place for place, name in enumerate(names)}, unk_token="<unk>"
+        )
+    )
+    core.add_special_tokens(["<s>", "</s>"])
+    core.normalizer = normalizers.Prepend("Ġ ")
+    core.pre_tokenizer = pre_tokenizers.Split(
+        Regex(r"\|\w+\||<0x0.>|\w+|[^\w\s]"), behavior="removed", invert=True
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        unk_token="<unk>",
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="</s>",
+    )
+
+
+def fuyu() -> Pair:
+    words = fuyu_tokenizer()
+    config = transformers.FuyuConfig(
+        patch_size=4,
+        image_token_id=words.convert_tokens_to_ids("|SPEAKER|"),
+        text_config={
+            "model_type": "persimmon",
+            "vocab_size": len(words),
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "max_position_embeddings": 512,
+            "qk_layernorm": True,
+            "partial_rotary_factor": 0.5,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+            "pad_token_id": 2,
+        },
+    )
+    images = transformers.FuyuImageProcessor(
+        size={"height": 16, "width": 24}, patch_size={"height": 4, "width": 4}
+    )
+    return transformers.FuyuForCausalLM(config), transformers.FuyuProcessor(
+        image_processor=images, tokenizer=words
+    )
+
+
 CAPTIONERS = MappingProxyType(
     {
         "blip": blip,
+        "fuyu": fuyu,
         "git": git,
+        "kosmos-2.5": kosmos_2_5,
+        "pix2struct": pix2struct,
         "vision-encoder-decoder": vision_encoder_decoder,
     }
 )

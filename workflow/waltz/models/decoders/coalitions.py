@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
@@ -330,17 +331,17 @@ def _trace_patches(decoder: Decoder, picture: PreparedImage, grid: int) -> torch
     width, height = picture.image.size
     # Difference of gray between neighboring rows or columns.
     step = 255 // max(1, grid - 1)
-
-    def prepare_gray(levels: torch.Tensor) -> torch.Tensor:
-        """Return the prepared pixels of a gray image whose levels broadcast to (height, width)."""
-        gray = levels.expand(height, width).to(torch.uint8).numpy()
-        image = Image.fromarray(gray).convert("RGB")
-        return decoder.prepare_image(image).pixels.to(device="cpu", dtype=torch.float64)
-
+    prepare_gray = partial(_prepare_gray, decoder, picture)
     black = prepare_gray(torch.zeros(1, 1))
     white = prepare_gray(torch.full((1, 1), 255))
     row_shades = prepare_gray((_number_parts(height, grid) * step)[:, None])
     column_shades = prepare_gray((_number_parts(width, grid) * step)[None])
+    # Black and white are the same if each image is normalized by its own mean and spread.
+    if torch.equal(black, white):
+        inside = _find_image_values(decoder, picture)
+        numbers = _rank_shades(row_shades, inside, grid) * grid
+        numbers += _rank_shades(column_shades, inside, grid)
+        return numbers.masked_fill(~inside, grid**2).to(picture.pixels.device)
 
     # Normalization is linear in each channel: black and white give its offset and scale, so the
     # gray can be read off.
@@ -352,6 +353,40 @@ def _trace_patches(decoder: Decoder, picture: PreparedImage, grid: int) -> torch
 
     numbers = read_numbers(row_shades) * grid + read_numbers(column_shades)
     return torch.where(inside, numbers, float(grid**2)).long().to(picture.pixels.device)
+
+
+def _prepare_gray(
+    decoder: Decoder, picture: PreparedImage, levels: torch.Tensor
+) -> torch.Tensor:
+    """Return the prepared pixels of a gray image of the picture's size, to which its levels
+    broadcast: float64.
+    """
+    width, height = picture.image.size
+    gray = levels.expand(height, width).to(torch.uint8).numpy()
+    image = Image.fromarray(gray).convert("RGB")
+    return decoder.prepare_image(image).pixels.to(device="cpu", dtype=torch.float64)
+
+
+def _find_image_values(decoder: Decoder, picture: PreparedImage) -> torch.Tensor:
+    """Return which prepared values depend on the image: those that change where black and white are
+    exchanged.
+    """
+    width, height = picture.image.size
+    changes = torch.zeros(picture.pixels.shape, dtype=torch.bool)
+    # A third of the image is white, so that neither black nor white is the mean of the image.
+    for part in (_number_parts(height, 3)[:, None], _number_parts(width, 3)[None]):
+        third = (part == 0) * 255
+        drawn = _prepare_gray(decoder, picture, third)
+        changes |= drawn != _prepare_gray(decoder, picture, 255 - third)
+    return changes
+
+
+def _rank_shades(shades: torch.Tensor, inside: torch.Tensor, grid: int) -> torch.Tensor:
+    """Return which of `grid` gray levels each value has, from the darkest: int64."""
+    darkest, brightest = shades[inside].min(), shades[inside].max()
+    spread = (brightest - darkest).clamp(min=torch.finfo(shades.dtype).tiny)
+    ranks = (shades - darkest) / spread * (grid - 1)
+    return ranks.round().clamp(0, grid - 1).long()
 
 
 def choose_cuts(

@@ -113,9 +113,15 @@ def _complete_processor(processor: Any, config: Any) -> None:
         )
 
 
-PLACEHOLDER_NAMES = ("image_placeholder_token", "image_token", "boi_token")
+PLACEHOLDER_NAMES = (
+    "image_placeholder_token",
+    "image_token",
+    "boi_token",
+    "image_start_token",
+)
 """Attributes of processors with the word for an image in a prompt, the first that one has. Kosmos-2
-names only the token that begins its image; Qianfan OCR replaces the word by other tokens.
+names only the token that begins its image; Qianfan OCR replaces the word by other tokens. The
+`image_token` of Kosmos-2.5 is its start token.
 """
 
 SEPARATE_PLACEHOLDER = "<image>"
@@ -139,8 +145,9 @@ def wrap_vision_language_model(
         raise UserError(
             f"models.{spec.name}: the processor of {model.config.model_type} prepares no images; {WAY_ON}"
         )
-    names = (getattr(processor, name, None) for name in PLACEHOLDER_NAMES)
-    named_placeholder = next(filter(None, names), None)
+    words = [getattr(processor, name, None) for name in PLACEHOLDER_NAMES]
+    no_words = (None, "", processor.tokenizer.bos_token)
+    named_placeholder = next((word for word in words if word not in no_words), None)
     placeholder = str(named_placeholder or SEPARATE_PLACEHOLDER)
     # A copy, so that the caller's processor does not get the cache.
     processor, tokenizer = copy.copy(processor), processor.tokenizer
@@ -173,6 +180,8 @@ def wrap_vision_language_model(
         raise
     except ChangedTextError:
         fault = "its processor changes the text around an image between line breaks"
+    except KeyError as error:
+        fault = f"its processor gives no {error.args[0]}"
     except (UserError, *FORWARD_ERRORS) as error:
         fault = get_first_line(error).removeprefix(f"models.{spec.name}: ")
     else:
