@@ -54,6 +54,7 @@ REFUSED_REASONS = {
     "evolla": "reads proteins, not images",
     "instructblipvideo": "reads videos of 4 frames, not images",
     "pi0": "predicts movements of a robot, not text",
+    "udop": "reads the words of a page with their boxes, which an OCR finds, not a prompt",
 }
 """Why there is nothing to explain in types that do not answer with text about an image."""
 

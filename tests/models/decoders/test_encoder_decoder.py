@@ -35,6 +35,7 @@ FAMILIES = (
     "kosmos-2",
     "kosmos-2.5",
     "chameleon",
+    "idefics",
     "instructblip",
 )
 
@@ -100,7 +101,9 @@ def test_generations_are_those_of_transformers(decoder):
 
 
 # The labels of the random T5Gemma 2 have no probability that could be shared.
-@pytest.mark.parametrize("family", [*sorted({*FAMILIES} - {"t5gemma2"}), "paligemma"])
+@pytest.mark.parametrize(
+    "family", [*sorted({*FAMILIES} - {"t5gemma2", "idefics"}), "paligemma"]
+)
 def test_a_loaded_model_without_a_chat_template_is_asked_plainly(family):
     network, processor = build(family)
     explanation = waltz.Explainer(network, processor).explain(

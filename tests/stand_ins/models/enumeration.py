@@ -15,6 +15,7 @@ POSITION_INPUTS = (
     "mm_token_type_ids",
     "moe_mm_token_type_ids",
     "cross_attention_mask",
+    "image_attention_mask",
     "image_embeds_position_mask",
 )
 
@@ -22,11 +23,13 @@ STARTS = {
     "blip": lambda config: config.text_config.bos_token_id,
     "git": lambda config: config.bos_token_id,
     "pix2struct": lambda config: config.text_config.decoder_start_token_id,
+    "pp_formulanet": lambda config: config.text_config.decoder_start_token_id,
     "vision-encoder-decoder": lambda config: config.decoder_start_token_id,
 }
 """First id of a text, by types whose processors have no placeholder."""
 PLACES_IMAGE = (
     "FuyuProcessor",
+    "IdeficsProcessor",
     "Kosmos2_5Processor",
     "Blip2Processor",
     "InstructBlipProcessor",
@@ -48,11 +51,12 @@ def read_plainly(
     """Logits before each target by the network's forward pass, with words and patches masked in its
     inputs.
     """
-    if decoder.processor.__class__.__name__ in PLACES_IMAGE:
+    places_image = decoder.processor.__class__.__name__ in PLACES_IMAGE
+    if places_image:
         text = text.replace(decoder.placeholder, "")
     config = decoder.network.model.config
     options: dict[str, Any] = {"return_tensors": "pt"}
-    if not config.is_encoder_decoder:
+    if not config.is_encoder_decoder and not places_image:
         options["add_special_tokens"] = True
     if config.model_type in STARTS:
         inputs = dict(decoder.processor.image_processor([image], return_tensors="pt"))
@@ -112,7 +116,7 @@ def read_plainly(
         hidden = ~torch.tensor([*visible, True])[cells].expand_as(pixels)
         # Zeros would be padding for some networks. Chameleon's codes of an image jump from zeros to
         # almost zeros.
-        is_exact = config.model_type == "chameleon" or not decoder.fills_zeros
+        is_exact = config.model_type in ("chameleon", "emu3") or not decoder.fills_zeros
         inputs[pixels_name] = pixels.masked_fill(hidden, 0 if is_exact else 1e-30)
     inputs = {
         name: values

@@ -13,7 +13,7 @@ from tokenizers import (
     processors,
 )
 
-from stand_ins.models.tiny_decoders import TOWER, tokenizer
+from stand_ins.models.tiny_decoders import TEXT, TOWER, tokenizer
 
 Pair = tuple[Any, Any]
 """A network and its processor."""
@@ -214,12 +214,83 @@ def fuyu() -> Pair:
     )
 
 
+def pp_formulanet() -> Pair:
+    words = tokenizer()
+    vision_config = {
+        "hidden_size": 16,
+        "output_channels": 8,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "image_size": 64,
+        "patch_size": 8,
+        "window_size": 4,
+        "global_attn_indexes": [1],
+        "mlp_dim": 24,
+        "post_conv_in_channels": 8,
+        "post_conv_mid_channels": 16,
+        "post_conv_out_channels": 24,
+        "decoder_hidden_size": 32,
+    }
+    text_config = {
+        "vocab_size": len(words),
+        "d_model": 32,
+        "encoder_layers": 2,
+        "encoder_attention_heads": 4,
+        "decoder_layers": 2,
+        "decoder_attention_heads": 4,
+        "decoder_ffn_dim": 48,
+        "max_position_embeddings": 512,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "pad_token_id": 2,
+        "decoder_start_token_id": 1,
+    }
+    config = transformers.PPFormulaNetConfig(
+        vision_config=vision_config, text_config=text_config
+    )
+    images = transformers.PPFormulaNetImageProcessor(size={"height": 64, "width": 64})
+    return transformers.PPFormulaNetForConditionalGeneration(
+        config
+    ), transformers.PPFormulaNetProcessor(images, words)
+
+
+def emu3() -> Pair:
+    codes = [f"<|visual token {number:06d}|>" for number in range(12)]
+    marks = {
+        "boi_token": "<|image start|>",
+        "eoi_token": "<|image end|>",
+        "image_wrapper_token": "<|image token|>",
+        "eof_token": "<|extra_201|>",
+        "eol_token": "<|extra_200|>",
+    }
+    words = tokenizer(start=False, **marks)
+    words.add_tokens(codes)
+    config = transformers.Emu3Config(
+        vq_config={
+            "codebook_size": len(codes),
+            "base_channels": 32,
+            "channel_multiplier": [1, 1, 1, 1],
+            "num_res_blocks": 1,
+            "hidden_size": 32,
+            "attn_resolutions": [],
+        },
+        text_config={**TEXT, "vocab_size": len(words)},
+        vocabulary_map=words.get_vocab(),
+    )
+    images = transformers.Emu3ImageProcessor(min_pixels=256, max_pixels=1024)
+    return transformers.Emu3ForConditionalGeneration(
+        config
+    ), transformers.Emu3Processor(images, words)
+
+
 CAPTIONERS = MappingProxyType(
     {
         "blip": blip,
+        "emu3": emu3,
         "fuyu": fuyu,
         "git": git,
         "kosmos-2.5": kosmos_2_5,
+        "pp_formulanet": pp_formulanet,
         "pix2struct": pix2struct,
         "vision-encoder-decoder": vision_encoder_decoder,
     }

@@ -1616,6 +1616,23 @@ def mistral_large4() -> Pair:
     ), transformers.PixtralProcessor(images, words, patch_size=4, spatial_merge_size=2)
 
 
+def mistral4() -> Pair:
+    _, processor = mistral3()
+    config = transformers.Mistral4Config(
+        **{**TEXT, "num_key_value_heads": 4},
+        vocab_size=len(processor.tokenizer),
+        moe_intermediate_size=24,
+        n_routed_experts=4,
+        num_experts_per_tok=2,
+        kv_lora_rank=8,
+        q_lora_rank=8,
+        qk_rope_head_dim=8,
+        v_head_dim=8,
+        qk_nope_head_dim=8,
+    )
+    return transformers.Mistral4ForCausalLM(config), processor
+
+
 WRAPPED = MappingProxyType(
     {
         "llava": tiny_decoders.llava,
@@ -1641,6 +1658,7 @@ TYPES = MappingProxyType(
         "vipllava": vipllava,
         "llava_next_video": llava_next_video,
         "mistral3": mistral3,
+        "mistral4": mistral4,
         "lighton_ocr": lighton_ocr,
         "aya_vision": aya_vision,
         "cohere2_vision": cohere2_vision,

@@ -56,6 +56,8 @@ PROBE_LENGTHS = (3, 8)
 """Numbers of tokens before and behind the image of a test prompt."""
 PROBE_TEXT = "what is this ? a dog and two small red birds near the old house"
 """Text of test prompts; its words are separated by spaces."""
+FIRST_TOKENS = 4
+"""Number of first tokens among which is the image that a processor places."""
 CHANGED_TOKENS = 3
 """Position, counted from the end, of the token that differs between test rows."""
 
@@ -145,10 +147,8 @@ def wrap_vision_language_model(
         raise UserError(
             f"models.{spec.name}: the processor of {model.config.model_type} prepares no images; {WAY_ON}"
         )
-    words = [getattr(processor, name, None) for name in PLACEHOLDER_NAMES]
-    no_words = (None, "", processor.tokenizer.bos_token)
-    named_placeholder = next((word for word in words if word not in no_words), None)
-    placeholder = str(named_placeholder or SEPARATE_PLACEHOLDER)
+    named_placeholder = _find_placeholder(processor)
+    placeholder = named_placeholder or SEPARATE_PLACEHOLDER
     # A copy, so that the caller's processor does not get the cache.
     processor, tokenizer = copy.copy(processor), processor.tokenizer
     processor.image_processor = CachedImageProcessor(processor.image_processor)
@@ -190,6 +190,19 @@ def wrap_vision_language_model(
     return wrap_own_forward(decoder, fault)
 
 
+def _find_placeholder(processor: Any) -> str | None:
+    """Return the word for an image in a prompt; None if the processor names none."""
+    for name in PLACEHOLDER_NAMES:
+        word = getattr(processor, name, None)
+        if word and word != processor.tokenizer.bos_token:
+            return str(word)
+    # Idefics' processor names an id only.
+    image_id = getattr(processor, "image_token_id", None)
+    if image_id is None:
+        return None
+    return str(processor.tokenizer.convert_ids_to_tokens(image_id))
+
+
 def _places_image(decoder: VisionLanguageModel) -> bool:
     """Return whether the processor places the image before the text, wherever its placeholder is."""
     placing = replace(decoder, places_image=True)
@@ -200,7 +213,7 @@ def _places_image(decoder: VisionLanguageModel) -> bool:
         # Two images in the text, that of the placeholder and the processor's own, are refused.
         pass
     else:
-        return decoder.image_id in ids[:2]
+        return decoder.image_id in ids[:FIRST_TOKENS]
     try:
         ids = placing._process(text, draw_probe())["input_ids"][0]
     except FORWARD_ERRORS:
