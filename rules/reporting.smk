@@ -400,6 +400,7 @@ rule report:
         user_images=USER_IMAGES,
         runs=REPORT.browsed_files,
         study=STUDY.study,
+        filters=REPORT.filters,
         sources=STUDY.to_dict()["sources"],
         locked=MODELS.locked,
         lock=STUDY.lock_file,

@@ -12,9 +12,11 @@ from waltz.benchmark.statistics import (
     compute_jensen_shannon,
     compute_validation_statistics,
     count_frequencies,
+    measure_telling_words,
 )
 from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
+from waltz.core.schema import PairRecord
 from waltz.foils.coreference import PRONOUN, find_question
 from waltz.sources.formats.pairs import read_release
 
@@ -166,3 +168,26 @@ def test_the_release_gives_table_a2(shared_data, instrument, name):
         paper_value = _read_paper_values()[instrument, metric]
         tolerance = 0.001 if metric.startswith("js") else 0
         assert abs(measures[metric].value - float(paper_value)) <= tolerance, metric
+
+
+def test_exchanged_words_tell_captions_where_one_side_has_them_more_often():
+    def pair(caption, foil):
+        return PairRecord(
+            item_id=caption + foil,
+            instrument="foil-it",
+            piece="nouns",
+            source="captions",
+            image="0.png",
+            caption=caption,
+            foil=foil,
+            caption_phrases=[],
+            foil_phrases=[],
+        )
+
+    one_way = [pair("A cat.", "A dog."), pair("A cat sits.", "A dog sits.")]
+    other_way = [pair("A dog runs.", "A cat runs.")]
+    # Two pairs of three take the cat for the caption's; as often both ways, it is a tie.
+    assert measure_telling_words(one_way + other_way).value == pytest.approx(200 / 3)
+    balanced = one_way[:1] + other_way
+    assert measure_telling_words(balanced).value == 50
+    assert measure_telling_words([]).value is None

@@ -2,6 +2,7 @@
 at each step.
 """
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from waltz.core.schema import (
     PairRecord,
     ReasonCount,
 )
+from waltz.core.text_diff import WORD
 from waltz.filters.pipeline import (
     NO_CONTRADICTION,
     READS_WORSE,
@@ -51,6 +53,7 @@ second person.
 LETTERS = re.compile(r"[a-z]+")
 """One word of a lower-cased text."""
 NO_VOTES = "the data set holds no votes"
+NO_ITEMS = "the data set has no items"
 NO_VALID = "no item was found valid"
 NO_ANNOTATIONS = "the data set holds no single annotations, which agreement needs"
 
@@ -163,6 +166,42 @@ def compute_jensen_shannon(items: Sequence[PairRecord]) -> float:
     return float(
         scipy.spatial.distance.jensenshannon(caption_counts, foil_counts, base=2)
     )
+
+
+def measure_telling_words(items: Sequence[PairRecord]) -> Measure:
+    """Compute the percentage of pairs whose caption the exchanged words alone tell from the foil.
+
+    A judge that sees no image adds the log odds of the words that one text has and the other lacks,
+    and takes the text with the higher sum for the caption; ties count one half, so that 50 is
+    chance. It has counted the words in the pairs that it judges, so the percentage is too high
+    where most words are rare.
+    """
+    if not items:
+        return Measure(None, 0, reason=NO_ITEMS)
+    caption_counts: Counter[str] = Counter()
+    foil_counts: Counter[str] = Counter()
+    exchanges = []
+    for item in items:
+        caption = Counter(WORD.findall(item.caption.lower()))
+        foil = Counter(WORD.findall(item.foil.lower()))
+        removed, inserted = caption - foil, foil - caption
+        caption_counts += removed
+        foil_counts += inserted
+        exchanges.append((removed, inserted))
+    hits = 0.0
+    for removed, inserted in exchanges:
+        lead = 0.0
+        # No word is on both sides; those of the foil speak against the caption.
+        removed.subtract(inserted)
+        for word, count in removed.items():
+            # One is added, so that a word of one side alone has finite odds.
+            odds = (caption_counts[word] + 1) / (foil_counts[word] + 1)
+            lead += count * math.log(odds)
+        if math.isclose(lead, 0, abs_tol=1e-9):
+            hits += 0.5
+        elif lead > 0:
+            hits += 1
+    return Measure(100 * hits / len(items), len(items))
 
 
 def _count_phrases(items: Sequence[PairRecord]) -> tuple[Counter[str], Counter[str]]:

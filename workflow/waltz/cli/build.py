@@ -49,6 +49,8 @@ NOT_JUDGED = (
 )
 """Line about filters without models."""
 NOTHING_LEFT = "no item is left: the table says at which step the pairs are lost"
+TARGETS = ["benchmark", "report"]
+"""Rules that Snakemake is asked for."""
 PEOPLE = "people"
 """Folder of the task files in the results of a study."""
 
@@ -158,7 +160,7 @@ def build_command(
         study = omit_filters(study, missing)
     if not run_written_study(
         study,
-        ["benchmark"],
+        TARGETS,
         checkout,
         cores=cores,
         variables={},
@@ -185,7 +187,7 @@ def build_command(
     if empty or export:
         run_written_study(
             leave_out(study, empty),
-            ["export" if export else "benchmark"],
+            [*TARGETS, "export"] if export else TARGETS,
             checkout,
             cores=cores,
             variables={},
@@ -399,6 +401,7 @@ def _write_tasks(
 def _print_next_steps(results: Path, name: str, export: str | None) -> None:
     """Print where the benchmark is, and the commands that go on."""
     typer.echo(f"items:   {results}/benchmark")
+    typer.echo(f"report:  {results}/reporting/report.html")
     if export:
         typer.echo(f"export:  {results}/export/dataset")
     typer.echo(f"next:    waltz eval --model ID_OR_FOLDER --on {name}")

@@ -2,7 +2,7 @@
 from.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -516,6 +516,14 @@ class ReportingPlan:
     # The page
 
     @property
+    def filters(self) -> Mapping[str, Sequence[str]]:
+        """Filters that judge the candidates of each instrument."""
+        filters: dict[str, Sequence[str]] = {}
+        for name, entry in self.plan.study.instruments.items():
+            filters[name] = list(entry.filters)
+        return filters
+
+    @property
     def benchmark_files(self) -> list[str]:
         """Files of `summaries` that the stage benchmark makes."""
         folder = f"{self.plan.results}/benchmark/"
@@ -589,8 +597,11 @@ class ReportingPlan:
 
     @cached_property
     def browsed_datasets(self) -> list[str]:
-        """Data sets that the example browser shows."""
-        return list_datasets_of(self.browsed.runs)
+        """Data sets that the example browser shows; without runs of models, all that are built."""
+        if self.plan.runs.rows:
+            return list_datasets_of(self.browsed.runs)
+        # A study of `waltz build` has pairs alone, which are looked at before a model scores them.
+        return list(self.plan.study.instruments)
 
     @cached_property
     def browsed_items(self) -> list[str]:

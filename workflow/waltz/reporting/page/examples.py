@@ -290,8 +290,8 @@ def read_examples(
         n: Largest number of items of a data set.
         seed: Seed of the choice of items.
     Returns:
-        The chosen items of each data set, which a model scored or explained, and the results on
-        them.
+        The chosen items of each data set, which a model scored or explained, or any without results
+        of models, and the results on them.
     """
     examples = {}
     shown_ids = {}
@@ -299,6 +299,8 @@ def read_examples(
         # Only items with scores or contributions are shown, so their ids are read first.
         explained = _read_ids(files.get("attribution", ()), dataset)
         scored = _read_ids(files.get("evaluation", ()), dataset)
+        if not any(files.values()):
+            scored = [item.id for item in members]
         shown_ids[dataset] = select_examples(explained, scored, n, seed)
         items_by_id = {item.id: item for item in members}
         shown = []

@@ -18,10 +18,17 @@ from waltz.core.records import read_records
 from waltz.core.schema import (
     ComparisonRecord,
     DifferenceRecord,
+    FunnelRecord,
     ImageFaultRecord,
+    ItemRecord,
     SceneScoreRecord,
 )
 from waltz.reporting.figures.figure_files import list_example_files
+from waltz.reporting.page.built_pairs import (
+    BuiltPairs,
+    choose_shown_pairs,
+    describe_built_pairs,
+)
 from waltz.reporting.page.construction_tables import read_construction_tables
 from waltz.reporting.page.embedded import (
     TableJson,
@@ -35,6 +42,7 @@ from waltz.reporting.page.embedded import (
 from waltz.reporting.page.example_items import QuestionSettings, read_example_items
 from waltz.reporting.page.examples import (
     BrowserData,
+    Example,
     ResultFiles,
     TypicalExample,
     choose_typical_example,
@@ -124,14 +132,15 @@ class FigureSection:
 class ReportSettings(TypedDict):
     """Facts about a study and its plan.
 
-    `locked` are the origins of the weights whose revision is `lock`, by model; `datasets`,
-    `questions` and `images` name the data sets of the files in `inputs`, in their order; `averaged`
-    are the data sets that the evaluation averages over; `runs` are the files of the example
-    browser, which shows `samples` items of a data set; `figures` and `sample_figures` are titles,
-    headings and paper figures.
+    `filters` are those of each instrument; `locked` are the origins of the weights whose
+    revision is `lock`, by model; `datasets`, `questions` and `images` name the data sets of the
+    files in `inputs`, in their order; `averaged` are the data sets that the evaluation averages
+    over; `runs` are the files of the example browser, which shows `samples` items of a data set;
+    `figures` and `sample_figures` are titles, headings and paper figures.
     """
 
     study: str
+    filters: Mapping[str, Sequence[str]]
     sources: Mapping[str, Mapping[str, JsonValue]]
     lock: str
     locked: Mapping[str, str]
@@ -234,6 +243,7 @@ class ReportInputs:
 
     Attributes:
         study: Name of the study.
+        seed: Seed of the study.
         sources: Sources of the study.
         records: Run records.
         findings: Findings of each model.
@@ -247,9 +257,11 @@ class ReportInputs:
         scene_scores: Scores of the scene models.
         faults: Images that cannot be used.
         browser: Data of the example browser; None without examples.
+        built_pairs: Pairs that the study built; None with results of models, or without pairs.
     """
 
     study: str
+    seed: int = 0
     sources: Sequence[SourceSection] = ()
     records: Sequence[RunRecord] = ()
     findings: Sequence[ModelFinding] = ()
@@ -262,6 +274,7 @@ class ReportInputs:
     scene_scores: Sequence[SceneScoreRecord] = ()
     faults: Sequence[UnusableImage] = ()
     browser: BrowserData | None = None
+    built_pairs: BuiltPairs | None = None
 
 
 def read_report(
@@ -281,8 +294,9 @@ def read_report(
         read_study_records(inputs["records"], results), settings["locked"], lock
     )
     # Lists of files come in the order of the names in the settings.
+    item_files = dict(zip(settings["datasets"], inputs["pairs"], strict=True))
     items = read_example_items(
-        dict(zip(settings["datasets"], inputs["pairs"], strict=True)),
+        item_files,
         dict(zip(settings["questions"], inputs["questions"], strict=True)),
         settings["questions"],
         settings["seed"],
@@ -317,8 +331,13 @@ def read_report(
         list_cropping_models(runs),
     )
     browser["typical"] = _choose_example(browser, findings)
+    # Results of models, if there are any, come first.
+    built_pairs = None
+    if not findings and "funnel" in inputs:
+        built_pairs = _read_built_pairs(inputs["funnel"], item_files, settings)
     return ReportInputs(
         study=settings["study"],
+        seed=settings["seed"],
         sources=describe_sources(settings["sources"], runs, lock),
         records=runs,
         findings=findings,
@@ -334,7 +353,25 @@ def read_report(
         scene_scores=scene_scores,
         faults=_read_unusable_images(inputs["faults"]),
         browser=browser,
+        built_pairs=built_pairs,
     )
+
+
+def _read_built_pairs(
+    funnel_file: str, item_files: Mapping[str, str], settings: ReportSettings
+) -> BuiltPairs:
+    """Return the pairs that the study built.
+
+    Args:
+        funnel_file: File of `FunnelRecord`.
+        item_files: File of `ItemRecord` by data set; only those of instruments are read.
+        settings: Facts about the study.
+    """
+    items = {}
+    for name in settings["filters"]:
+        items[name] = list(read_records(item_files[name], ItemRecord))
+    funnel = list(read_records(funnel_file, FunnelRecord))
+    return describe_built_pairs(settings["study"], funnel, items, settings["filters"])
 
 
 def _choose_example(
@@ -374,11 +411,19 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
         cell.paper_text or cell.paper_value is not None for cell in report.cells
     )
     reproduced = _describe_reproduction(report.cells) if compared else None
+    # Without results of models the pairs stand on the first screen, and nothing is left to browse.
+    pairs: list[Example] = []
+    browser = report.browser
+    if browser and report.built_pairs:
+        pairs = choose_shown_pairs(browser["items"])
+        browser = None
     page = (
         _build_environment()
         .get_template("report.html")
         .render(
             report=report,
+            browser=browser,
+            pairs=pairs,
             style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
             script=script,
             script_hash=hash_script(script),
@@ -407,6 +452,8 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
 
 def _describe_study(report: ReportInputs, reproduced: Reproduction | None) -> list[str]:
     """Return the sentences at the head of the page: the heading, a lead, and remarks."""
+    if report.built_pairs is not None:
+        return [report.built_pairs.heading]
     sentences = [*describe_findings(report.findings), *report.differences]
     recorded = list_recorded_models(report.records)
     if not recorded or any(model.name not in recorded for model in report.findings):
@@ -459,6 +506,7 @@ def _build_environment() -> jinja2.Environment:
     environment.filters |= {
         "duration": format_duration,
         "is_small": is_small_measure,
+        "mark_exchange": mark_exchange,
         "name_datasets": name_datasets,
         "numeric_columns": find_numeric_columns,
         "script_json": escape_json,
@@ -533,16 +581,27 @@ def format_duration(seconds: float) -> str:
 
 
 def keep_names_on_a_line(sentence: str) -> Markup:
-    """Return a sentence as HTML in which no line breaks within brackets or after the hyphen of a
-    name.
+    """Return a sentence as HTML in which no line breaks within brackets, after the hyphen of a
+    name, or between a percentage and its interval.
     """
     # The sentence is escaped first, so that only the added tags are HTML.
     return Markup(
         re.sub(
-            r"\([^()]*\)|\S+-\S+",
+            r"\([^()]*\)|\S+-\S+|\d+ %( \[[^\]]*\])?",
             r'<span class="unbroken">\g<0></span>',
             str(escape(sentence)),
         )
+    )
+
+
+def mark_exchange(pair: Example, role: str) -> Markup:
+    """Return a text of a pair as HTML, with a mark around its exchanged words."""
+    text = pair["texts"][role]
+    if role not in pair["spans"]:
+        return escape(text)
+    begin, end = pair["spans"][role]
+    return Markup("{}<mark>{}</mark>{}").format(
+        text[:begin], text[begin:end], text[end:]
     )
 
 
