@@ -376,8 +376,8 @@ def _find_image_values(decoder: Decoder, picture: PreparedImage) -> torch.Tensor
     # A third of the image is white, so that neither black nor white is the mean of the image.
     for part in (_number_parts(height, 3)[:, None], _number_parts(width, 3)[None]):
         third = (part == 0) * 255
-        drawn = _prepare_gray(decoder, picture, third)
-        changes |= drawn != _prepare_gray(decoder, picture, 255 - third)
+        pixels = _prepare_gray(decoder, picture, third)
+        changes |= pixels != _prepare_gray(decoder, picture, 255 - third)
     return changes
 
 
