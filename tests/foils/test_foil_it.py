@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, MakerOptions, Refusal
 from waltz.foils.english.coco_nouns import NO_NOUN, NOT_SALIENT, read_categories
-from waltz.foils.foil_it import NOT_ASSERTED, build_candidates, build_noun_foil
+from waltz.foils.foil_it import (
+    BESIDE_OTHERS,
+    NOT_ASSERTED,
+    build_candidates,
+    build_noun_foil,
+)
 from waltz.sources.records import CaptionRecord
 
 
@@ -166,3 +171,20 @@ def test_things_below_a_bound_are_not_exchanged() -> None:
     # As many cats and no dogs would make both texts true.
     (refusal,) = build_of("A box with no more than two cats")
     assert refusal == Refusal(NOT_ASSERTED)
+
+
+def test_a_thing_beside_others_needs_a_second_caption() -> None:
+    for caption in (
+        "A cup and a pizza are on a table.",
+        "A boy walks with a dog.",
+        "A cat, a dog and a sheep play.",
+    ):
+        refused = [
+            outcome
+            for outcome in build_of(caption)
+            if outcome == Refusal(BESIDE_OTHERS)
+        ]
+        assert refused
+    caption = "A boy walks with a dog."
+    assert not any(isinstance(outcome, Candidate) for outcome in build_of(caption))
+    assert any(isinstance(outcome, Candidate) for outcome in build_of(caption, caption))

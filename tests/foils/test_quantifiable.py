@@ -52,6 +52,7 @@ def find_reasons(caption):
         ("The man is not holding a bottle.", "bottle", rules.NEGATION),
         ("Nobody carries an umbrella.", "umbrella", rules.NEGATION),
         ('A shirt says "I love dogs" in white.', "dogs", rules.QUOTATION),
+        ('A sign says "two boats" by a lake.', "boats", rules.QUOTATION),
         ("The man at Gate 5 waves to a Lufthansa.", "lufthansa", rules.NAME),
         ("A train leaves Athens at night.", "night", rules.NOT_COUNTED),
         ("A man runs for two hours.", "hours", rules.UNIT),
@@ -248,3 +249,13 @@ def test_no_quantity_or_torn_word_is_left_behind_a_quantifier(
         assert texts[1].casefold() != caption.casefold()
         for text in texts:
             assert not WRONG_AFTER.search(text)
+
+
+def test_the_abbreviation_of_number_denies_nothing():
+    phrase = "some dogs"
+    for sign in ("No. 12", "no. 5", "No.7"):
+        captions = [
+            caption for caption, _ in list_pairs(f"Bus {sign} passes two dogs.")
+        ]
+        assert f"Bus {sign} passes {phrase}." in captions
+    assert not list_pairs("There is no bus with two dogs.")

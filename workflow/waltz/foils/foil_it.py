@@ -51,6 +51,11 @@ MASS_NOUNS = frozenset(("broccoli",))
 NOT_ASSERTED = "the caption does not say that there is such a thing"
 CONTAINER = "the noun is a container or measure of other things"
 WITHOUT_ARTICLE = "the noun has no article, so that another may not fit"
+BESIDE_OTHERS = (
+    "such a thing may be in the image as well, and only one caption says what is there"
+)
+CONJUNCT = TokenPattern(relations=("conj",))
+ADDED = TokenPattern(relations=("pobj",), head=TokenPattern(words=("with",)))
 AFTER_ARTICLE = TokenPattern(before=TokenPattern(words={"a", "an"}))
 
 
@@ -101,6 +106,9 @@ def build_category_foils(doc: Doc, captions: Sequence[set[str]]) -> Iterator[Out
             yield Refusal(NOT_SALIENT)
             continue
         reason = _explain_no_exchange(tokens)
+        # Several captions together name most of what an image shows; one alone leaves things out.
+        if reason is None and len(captions) == 1 and any(map(_is_added, tokens)):
+            reason = BESIDE_OTHERS
         if reason is not None:
             yield Refusal(reason)
             continue
@@ -127,6 +135,17 @@ def _explain_no_exchange(tokens: Sequence[Token]) -> str | None:
         if token.lower_ in MASS_NOUNS:
             return WITHOUT_ARTICLE
     return None
+
+
+def _is_added(token: Token) -> bool:
+    """Return True for a thing that stands beside others ("a cup and a fork", "a dog with a cat"): the
+    foil may name one more thing of the image.
+    """
+    return (
+        CONJUNCT.matches(token)
+        or CONJUNCT.matches_any(token.children)
+        or ADDED.matches(token)
+    )
 
 
 def _replace_nouns(doc: Doc, tokens: Sequence[Token], foil_noun: str) -> str:

@@ -83,6 +83,7 @@ RESUMING_WORDS = (
 DENYING = TokenPattern(
     words=("no", "not", "n't", "without", "never", "neither", "nor", "none")
 )
+NUMBER_SIGN = re.compile(r"no\.\s*\d", re.IGNORECASE)
 SUBJECT = TokenPattern(relations=("nsubj", "nsubjpass"))
 HYPOTHETICAL = TokenPattern(words=("if", "would", "could", "might", "may"))
 # An apostrophe inside a word or behind it ("the boys' two dogs") is no quotation mark.
@@ -241,19 +242,28 @@ def _breaks_phrase(token: Token) -> bool:
     return is_punctuation or matches_one_of(token, PHRASE_BREAKS)
 
 
+def is_number_sign(token: Token) -> bool:
+    """Return True for the abbreviation of "number" before a number ("No. 12")."""
+    return bool(NUMBER_SIGN.match(token.doc.text, token.idx))
+
+
+def _denies(token: Token) -> bool:
+    return DENYING.matches(token) and not is_number_sign(token)
+
+
 def is_denied(noun: Token) -> bool:
     """Return True for a noun whose thing a negation or a condition takes away."""
     # "no more than two cats"
-    if DENYING.matches_any(noun.doc[noun.left_edge.i : noun.i]):
+    if any(map(_denies, noun.doc[noun.left_edge.i : noun.i])):
         return True
     for token in (noun, *noun.ancestors):
         # "Two chairs without cushions" denies no chairs.
         before = [child for child in token.children if child.i < noun.i]
-        if DENYING.matches(token) or DENYING.matches_any(before):
+        if any(map(_denies, (token, *before))):
             return True
         # "No man has two hats", "neither dog is on a leash"
         subject = SUBJECT.find(before)
-        if subject is not None and DENYING.matches_any((subject, *subject.children)):
+        if subject is not None and any(map(_denies, (subject, *subject.children))):
             return True
         if HYPOTHETICAL.matches_any(before):
             return True

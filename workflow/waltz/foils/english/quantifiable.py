@@ -34,6 +34,7 @@ from waltz.foils.english.nouns import (
     pluralize,
     singularize,
 )
+from waltz.foils.english.numerals import is_number_sign
 from waltz.foils.english.patterns import TokenPattern, matches_one_of
 from waltz.foils.english.wordnet import read_words
 
@@ -347,9 +348,9 @@ def _disagrees_with_subject(verb: Token) -> bool:
 def _is_negated(phrase: NounPhrase) -> bool:
     """Return True behind a word of negation, and where the clause of the phrase denies something."""
     for token in phrase.head.sent:
-        is_before = token.i < phrase.head.i and token.lower_ in NEGATORS
+        denies = token.lower_ in NEGATORS and not is_number_sign(token)
         is_own = token.dep_ == "neg" and token.head == phrase.head.head
-        if is_before or is_own:
+        if (denies and token.i < phrase.head.i) or is_own:
             return True
     return False
 
@@ -738,11 +739,11 @@ def _is_being(noun: Token) -> bool:
 
 
 RULES: tuple[tuple[str, Callable[[NounPhrase], bool]], ...] = (
+    (QUOTATION, _is_quoted),
     (TORN_WORD, _is_torn),
     (PART_OF_PHRASE, _begins_earlier),
     (DOUBTFUL_PARSE, has_doubtful_verb),
     (NEGATION, _is_negated),
-    (QUOTATION, _is_quoted),
     (NAME, _is_in_name),
     (UNIT, _has_unit),
     (OTHER_QUANTITY, _keeps_quantity),
