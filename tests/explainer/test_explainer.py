@@ -1061,3 +1061,82 @@ def test_a_model_with_prompts_of_its_own_is_asked_with_them():
         np.zeros((32, 32, 3), dtype=np.uint8), "A dog.", foil="A cow.", explanation=None
     )
     assert explanation.question.startswith("Which sentence describes the image? A:")
+
+
+@pytest.fixture(scope="module")
+def vilt_answering():
+    network, tokenizer, images = tiny_encoders.build("vilt-answering")
+    processor = SimpleNamespace(tokenizer=tokenizer, image_processor=images)
+    return Explainer(network.eval(), processor)
+
+
+@torch.no_grad()
+def test_an_encoder_s_answer_has_the_exact_values_of_its_own_forward_pass(
+    vilt_answering, picture
+):
+    question = "a red dog"
+    explanation = vilt_answering.explain(
+        picture, question=question, grid=(1, 2), budget=2000
+    )
+    encoder, network = vilt_answering.model, vilt_answering.spec.network
+    ids, pixels = encoder.tokenize(question).ids, encoder.prepare_image(picture)
+    half = pixels.shape[-1] // 2
+
+    def compute_probabilities(visible):
+        masked, shown = list(ids), pixels.clone()
+        for player in range(3):
+            if not visible[player]:
+                masked[player + 1] = encoder.masked_id
+        for side in range(2):
+            if not visible[3 + side]:
+                shown[..., side * half : (side + 1) * half] = 0
+        logits = network(
+            input_ids=torch.tensor([masked]), pixel_values=shown[None]
+        ).logits
+        return logits[0].softmax(dim=-1)
+
+    whole = compute_probabilities([True] * 5)
+    answer = int(whole.argmax())
+    expected = np.zeros(5)
+    for player, others in itertools.product(
+        range(5), itertools.product([False, True], repeat=4)
+    ):
+        weight = math.factorial(sum(others)) * math.factorial(4 - sum(others)) / 120
+        for sign, seen in ((1, True), (-1, False)):
+            visible = [*others[:player], seen, *others[player:]]
+            value = compute_probabilities(visible)[answer]
+            expected[player] += sign * weight * float(value)
+    assert np.abs(expected).max() > 0.01
+    np.testing.assert_allclose(
+        np.concatenate([explanation.text, explanation.image]), expected, atol=1e-5
+    )
+    assert explanation.label == tiny_encoders.ANSWERS[answer]
+    assert explanation.score == pytest.approx(float(whole[answer]), abs=1e-6)
+    assert explanation.text.tokens == ("a", "red", "dog")
+    assert explanation.record()["label"] == explanation.label
+    assert f"answer {explanation.label}, probability 0." in "\n".join(
+        explanation.lines()
+    )
+    assert explanation.plot() is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"text": "a dog"}, "text: .* chooses an answer to a question"),
+        ({}, "question: missing"),
+        ({"question": "a", "labels": ["a", "b"]}, "labels: .* chooses an answer"),
+    ],
+)
+def test_an_encoder_that_answers_takes_a_question_alone(
+    vilt_answering, picture, arguments, expected
+):
+    with pytest.raises(TypeError, match=expected):
+        vilt_answering.explain(picture, **arguments)
+
+
+def test_each_image_of_a_list_gets_its_answer(vilt_answering, picture):
+    both = vilt_answering.explain([picture, picture], question="a red dog", budget=50)
+    alone = vilt_answering.explain(picture, question="a red dog", budget=50)
+    assert [one.label for one in both] == [alone.label] * 2
+    np.testing.assert_allclose(both[1].text, alone.text, atol=1e-6)

@@ -94,6 +94,8 @@ ENCODER_MODULES = {
 """For each kind of encoder, the module in `waltz.models.encoders.kinds` with its function
 `load_KIND`.
 """
+ANSWERING_SUFFIX = "-answering"
+"""End of the kinds of encoders that choose an answer to a question."""
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of one parameter by dtype."""
 CHECKSUM = re.compile("[0-9a-f]{64}")
@@ -605,6 +607,11 @@ def estimate_gpu_memory(spec: ModelSpec) -> int:
     return spec.gpu_gb or math.ceil(
         1.25 * spec.parameters * bytes_per_parameter / 1e9 + 4
     )
+
+
+def answers_questions(spec: ModelSpec) -> bool:
+    """Return whether a model is an encoder that chooses an answer to a question."""
+    return spec.kind.endswith(ANSWERING_SUFFIX)
 
 
 def _to_plain_value(value: Any) -> Any:

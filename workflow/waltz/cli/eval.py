@@ -301,13 +301,14 @@ def _resolve_model(name: str, checkout: Path) -> ModelSpec:
     """Return the model of a name, which must score foils; the path of a local model is as the study
     names it.
     """
-    from waltz.model_registry import FUNCTION_KIND
+    from waltz.model_registry import FUNCTION_KIND, answers_questions
     from waltz.models.resolve_name import resolve_decoder, resolve_encoder
 
     spec = resolve_decoder(name) or resolve_encoder(name)
-    if spec.kind.endswith("-answering"):
+    if answers_questions(spec):
         raise UserError(
-            f"--model {name}: answers questions and scores no texts (got kind {spec.kind}); name another"
+            f"--model {name}: answers questions and scores no texts (got kind {spec.kind}); name another, or explain"
+            " an answer: waltz explain --question"
         )
     # Weights in the checkout get a path relative to it.
     if spec.kind == FUNCTION_KIND:

@@ -54,7 +54,7 @@ def explain_command(
     ] = None,
     foil: Annotated[str | None, typer.Option(help="The other text of a pair.")] = None,
     question: Annotated[
-        str | None, typer.Option(help="A question to a decoder, or @FILE.")
+        str | None, typer.Option(help="A question to a model that answers, or @FILE.")
     ] = None,
     labels: Annotated[
         str | None, typer.Option(help="Its answers to choose from, such as A,B.")
@@ -103,8 +103,9 @@ def explain_command(
     """Explain how much each text token and image patch contributes to a model's score, or answer
     and explanation.
 
-    An encoder takes --image and --text. A decoder takes --question, or --image and --text. Ready
-    prompts, and the switches of the released code, are for: waltz explain-prompts.
+    An encoder takes --image and --text, or --question if it answers questions. A decoder takes
+    --question, or --image and --text. Ready prompts, and the switches of the released code, are
+    for: waltz explain-prompts.
     """
     check_address_space()
     # Output files are checked first: a wrong path must not end a computation of minutes.
@@ -183,8 +184,8 @@ def _check_inputs(
 
     if text is None and question is None:
         raise UserError(
-            "--text is missing: an encoder scores --image with --text, a decoder answers --question; for ready prompts"
-            " see: waltz explain-prompts --help"
+            "--text is missing: an encoder scores --image with --text, a decoder (or an encoder of questions) answers"
+            " --question; for ready prompts see: waltz explain-prompts --help"
         )
     if text is not None and image is None:
         raise UserError(

@@ -31,14 +31,19 @@ from waltz.explainer.loading import describe_model, load_model
 from waltz.explainer.players import PlayerChoice
 from waltz.explainer.queries import Query
 from waltz.explainer.request import NEW_TOKENS, ExplainOptions, Request
-from waltz.explainer.scores import explain_texts, pair_with_foil
+from waltz.explainer.scores import (
+    explain_encoder_answer,
+    explain_texts,
+    pair_with_foil,
+)
 from waltz.explainer.text_states import TextStatesCache
 from waltz.explainer.values import shorten_model_name
 from waltz.fidelity import PROFILES, Fidelity, Profile
-from waltz.model_registry import FUNCTION_KIND
+from waltz.model_registry import FUNCTION_KIND, answers_questions
 from waltz.models.decoders.continuations import OUTCOMES
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders.encoder import Encoder
+from waltz.models.encoders.vqa import AnsweringEncoder
 from waltz.models.pretrained import LoadedSpec
 from waltz.models.resolve_name import check_evaluation_mode
 
@@ -167,7 +172,7 @@ class Explainer:
 
     @_name_arguments()
     def explain(self, image: Any = None, text: Any = None, **options: Any) -> Any:
-        """Explain the score of an image with a text, or a decoder's answer.
+        """Explain the score of an image with a text, or the answer to a question.
 
         Args:
             image: An image: a path, a PIL image, an array or a tensor; or a list of images, each of
@@ -180,7 +185,9 @@ class Explainer:
                 foil: A second text, which is explained next to the first; a decoder chooses between
                 both.
 
-                question: For a decoder, the question that it answers.
+                question: For a decoder, the question that it answers; for an encoder that answers
+                questions, the question about the image. The probability of the answer that it
+                chooses is explained.
 
                 labels: The answers to this question from which the decoder chooses, a list of
                 texts.
@@ -320,10 +327,13 @@ class Explainer:
         return explanations
 
     def _explain_scores(self, encoder: Encoder, request: Request) -> list[Explanation]:
-        """Return one explanation for each text with each image, by an encoder; a foil is part of
-        its caption's.
+        """Return one explanation for each text, or of the answer, with each image, by an encoder; a
+        foil is part of its caption's.
         """
-        texts = request.list_encoder_texts(self.spec.name)
+        if answers_questions(self.spec):
+            texts = [request.read_encoder_question(self.spec.name)]
+        else:
+            texts = request.list_encoder_texts(self.spec.name)
         settings = AttributionSettings(
             self.fidelity,
             self.estimator,
@@ -351,7 +361,7 @@ class Explainer:
         settings: AttributionSettings,
         request: Request,
     ) -> list[Explanation]:
-        """Return the explanation of an encoder's score of each text with one image."""
+        """Return the explanation of an encoder's score of each text, or of its answer, with one image."""
         # `read_image_argument` refuses a None that stands in a list of images.
         picture = read_image_argument(cast(ImageInput, image))
         choice = PlayerChoice(
@@ -365,6 +375,19 @@ class Explainer:
                 )
                 bar.total = (bar.total or 0) + evaluations
 
+            if answers_questions(self.spec):
+                answering = cast(AnsweringEncoder, encoder)
+                return [
+                    explain_encoder_answer(
+                        answering,
+                        picture,
+                        texts[0],
+                        settings,
+                        choice,
+                        bar.update,
+                        expect,
+                    )
+                ]
             return explain_texts(
                 encoder, picture, texts, settings, choice, bar.update, expect
             )

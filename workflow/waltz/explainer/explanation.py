@@ -70,7 +70,8 @@ class Explanation:
     generated text.
 
     For an encoder, the explanation is about the score of a text; it holds the explanation of the
-    `foil` if there is a foil. For a decoder, it is about the answer; if the decoder explained its
+    `foil` if there is a foil. For an encoder that answers questions, it is about the probability of
+    the answer, `label`. For a decoder, it is about the answer; if the decoder explained its
     answer, it holds the explanation of that text under `explanation`.
 
     Attributes:
@@ -82,12 +83,12 @@ class Explanation:
             without an image.
         cells: Number of the image player of each pixel of the view, int64 of shape (height, width);
             the number of players for a pixel outside all players. None without an image.
-        probability: Probability of a match, if an encoder computes one; else None.
+        probability: Probability of a match, if an encoder computes one, or of its answer; else None.
         relevance: Attention relevance, for CLIP.
         foil: The explanation of the foil; None without a foil.
         generated_text: The explained tokens as text; None for a score.
         question: The question as the prompts word it; None for a score, ready prompts and messages.
-        label: The label that a decoder chose; None if it had no labels. In `published` the
+        label: The label that a decoder chose, None if it had no labels; or an encoder's answer. In `published` the
             explained token may differ from this label.
         explanation: The explanation of the text with which the decoder explained its answer; None
             without such a text.
@@ -244,6 +245,8 @@ class Explanation:
         }
         # Keys and their order are documented in docs/tutorials/explain.md.
         if self.is_score:
+            if self.label is not None:
+                record |= {"question": self.question, "label": self.label}
             record |= self._record_score()
             if self.foil is not None:
                 record["foil"] = self.foil._record_score()
@@ -268,7 +271,7 @@ class Explanation:
         """Return a table with one row for each player, or for each player and output token if text
         was generated.
 
-        Columns: `role` (`caption`, `foil`) of a score, or `side` (`answer`, `explanation`) and
+        Columns: `role` (`caption`, `foil`, an encoder's `answer`) of a score, or `side` (`answer`, `explanation`) and
         `output`; `modality`, `player`, `phi`, and the player's characters (`start`, `end`) or box
         (`left`, `top`, `right`, `bottom`).
         """
@@ -326,7 +329,8 @@ class Explanation:
         """
         rules = describe_rules(self.profile, self.model.kind, self.model.family)
         yield f"{shorten_model_name(self.model)}, profile {self.profile}: {rules}"
-        if self.question is not None:
+        # The text of an encoder's answer is the question itself.
+        if self.question is not None and not self.is_score:
             yield self.question
         for output in self.outputs:
             if self.is_score:
@@ -546,7 +550,10 @@ class Explanation:
             share = f"{100 * self.t_shap:.2f} %"
         if not math.isnan(self.t_shap_se):
             share += f" ± {100 * self.t_shap_se:.2f}"
-        description = f"score {score}, T-SHAP {share}"
+        name = "score"
+        if self.label is not None:
+            name = f"answer {self.label}, probability"
+        description = f"{name} {score}, T-SHAP {share}"
         if self.reason:
             return f"{description} ({self.reason})"
         return description

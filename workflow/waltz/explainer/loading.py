@@ -32,11 +32,6 @@ def load_model(spec: ModelSpec, device: str | torch.device | None) -> Encoder | 
     chosen_device = _choose_device(spec, device)
     if spec.kind in DECODER_KINDS:
         return load_decoder(spec, chosen_device)
-    if spec.kind.endswith("-answering"):
-        raise UserError(
-            f"{spec.name}: chooses an answer to a question, and scores no text (got kind {spec.kind}); explain"
-            " its answers in a study, see docs/how-to/adding-a-model.md"
-        )
     encoder = load_encoder(spec, chosen_device)
     if isinstance(spec, LoadedSpec):
         _check_processor(encoder, spec)

@@ -27,7 +27,7 @@ from waltz.explainer.queries import (
     build_user_question,
 )
 from waltz.fidelity import Fidelity
-from waltz.model_registry import DECODER_KINDS, ModelSpec
+from waltz.model_registry import DECODER_KINDS, ModelSpec, answers_questions
 
 NEW_TOKENS = 40
 """Maximum number of tokens of an explanation or reply, if the caller does not give a number."""
@@ -123,6 +123,9 @@ class Request:
             TypeError: An argument is missing, or does not fit the model.
             ValueError: A text or label is wrong, or prompts have no families in the profile.
         """
+        if answers_questions(spec):
+            self.read_encoder_question(spec.name)
+            return
         if spec.kind not in DECODER_KINDS:
             self.list_encoder_texts(spec.name)
             return
@@ -172,6 +175,27 @@ class Request:
                 )
             texts.append(check_foil(self.foil, texts[0]))
         return texts
+
+    def read_encoder_question(self, model: str) -> str:
+        """Return the question that an encoder answers about each image.
+
+        Args:
+            model: Name of the model, for messages.
+        Raises:
+            TypeError: An argument is missing, or does not belong to such an encoder.
+            ValueError: The question is empty.
+        """
+        for name in ("text", "foil", "messages", "labels", "explanation"):
+            if getattr(self, name) is not None:
+                raise TypeError(
+                    f"{name}: {model} chooses an answer to a question, and scores no text; give image and question"
+                )
+        for name in ("image", "question"):
+            if getattr(self, name) is None:
+                raise TypeError(
+                    f"{name}: missing; {model} answers a question about an image"
+                )
+        return check_text(self.question, "question")
 
     def build_queries(self, model: str) -> list[DecoderQuestion | Conversation]:
         """Return the questions, or the conversation, that a decoder is asked about each image.

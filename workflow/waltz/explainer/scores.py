@@ -1,4 +1,4 @@
-"""Explanations of an encoder's scores: one image with one or several texts."""
+"""Explanations of an encoder's scores of one image with one or several texts, or of its answer."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,8 +14,13 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.explainer.explanation import Explanation
 from waltz.explainer.players import PlayerChoice, PlayersCallback, build_text_regroup
 from waltz.models.batches import ProgressCallback, ignore_progress
-from waltz.models.encoders.coalitions import EncoderPlayers
+from waltz.models.encoders.coalitions import EncoderPlayers, Outcome
 from waltz.models.encoders.encoder import Encoder
+from waltz.models.encoders.vqa import (
+    AnsweringEncoder,
+    answer_question,
+    build_answer_probability,
+)
 from waltz.models.visible_image import render_encoder_view
 from waltz.reporting.figures.heatmaps import Heatmap
 
@@ -28,6 +33,7 @@ def explain_texts(
     choice: PlayerChoice,
     progress: ProgressCallback = ignore_progress,
     expect: PlayersCallback = ignore_progress,
+    outcome: Outcome | None = None,
 ) -> list[Explanation]:
     """Explain an encoder's score of each text with one image.
 
@@ -36,13 +42,21 @@ def explain_texts(
         choice: Players that the user chose.
         progress: Called with the number of coalitions, or encoder passes, that are done.
         expect: Called with the number of players of each text, before its coalitions are evaluated.
+        outcome: Function of the encoder's logits that returns the explained value; None for the
+            score.
     Raises:
         UserError: The settings do not fit the model, or a text is longer than the model reads.
         ValueError: The players that the user chose do not fit a text or the image.
     """
     regroup = build_text_regroup(encoder, image, choice, expect)
     attributions = attribute_texts(
-        encoder, image, texts, settings, regroup=regroup, progress=progress
+        encoder,
+        image,
+        texts,
+        settings,
+        outcome=outcome,
+        regroup=regroup,
+        progress=progress,
     )
     # The view shows the image after resizing and cropping, as the encoder reads it.
     prepared = encoder.prepare_image(image)
@@ -63,6 +77,32 @@ def explain_texts(
             )
         )
     return explanations
+
+
+def explain_encoder_answer(
+    encoder: AnsweringEncoder,
+    image: Image.Image,
+    question: str,
+    settings: AttributionSettings,
+    choice: PlayerChoice,
+    progress: ProgressCallback = ignore_progress,
+    expect: PlayersCallback = ignore_progress,
+) -> Explanation:
+    """Explain the probability of the answer that an encoder chooses, by tokens of the question and
+    patches of the image; see `explain_texts`.
+    """
+    answer = answer_question(encoder, encoder.prepare_image(image), question)
+    outcome = build_answer_probability(answer)
+    (explanation,) = explain_texts(
+        encoder, image, [question], settings, choice, progress, expect, outcome
+    )
+    return replace(
+        explanation,
+        name="answer",
+        question=question,
+        label=answer.text,
+        probability=answer.probability,
+    )
 
 
 def pair_with_foil(explanations: Sequence[Explanation]) -> Explanation:

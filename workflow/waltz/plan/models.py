@@ -17,6 +17,7 @@ from waltz.model_registry import (
     DETECTOR_CONFIGS,
     DTYPE_BYTES,
     ModelSpec,
+    answers_questions,
     estimate_gpu_memory,
     get_encoder_module,
     is_hub_snapshot,
@@ -364,9 +365,10 @@ class Models:
             classifier.
         """
         # Studies and tables use fewer kinds than the registry: all encoders are one kind.
-        kind = self.specs[name].kind
+        spec = self.specs[name]
+        kind = spec.kind
         if kind in list_encoder_kinds():
-            return "answering" if kind.endswith("-answering") else "encoder"
+            return "answering" if answers_questions(spec) else "encoder"
         return {"text": "language", "vision": "vision"}.get(kind, kind)
 
     def _mark_cached(self, path: str, commit: str) -> str:
