@@ -35,8 +35,20 @@ NAMED_CLASSES = (
     ("bridgetower", "BridgeTowerForImageAndTextRetrieval"),
     ("vilt", "ViltForImageAndTextRetrieval"),
     ("blip", "BlipForImageTextRetrieval"),
+    ("bridgetower", "BridgeTowerForContrastiveLearning"),
+    ("bridgetower", "BridgeTowerForMaskedLM"),
+    ("colmodernvbert", "ColModernVBertForRetrieval"),
+    ("colpali", "ColPaliForRetrieval"),
+    ("colqwen2", "ColQwen2ForRetrieval"),
+    ("neomme", "NeoMMEForRetrieval"),
+    ("vilt", "ViltForImagesAndTextClassification"),
+    ("vilt", "ViltForMaskedLM"),
+    ("visual_bert", "VisualBertForMultipleChoice"),
+    ("visual_bert", "VisualBertForQuestionAnswering"),
+    ("visual_bert", "VisualBertForRegionToPhraseAlignment"),
+    ("visual_bert", "VisualBertForVisualReasoning"),
 )
-"""Classes with a score of a text with an image that no auto class lists, and one of videos."""
+"""Classes with a head over a text and an image that no auto class lists, and one of videos."""
 READ_BY_HEAD = ("blip-2", "flava")
 """Types with two towers whose networks are read with a head."""
 PARTS = {

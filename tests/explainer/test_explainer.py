@@ -1125,7 +1125,7 @@ def test_an_encoder_s_answer_has_the_exact_values_of_its_own_forward_pass(
     [
         ({"text": "a dog"}, "text: .* chooses an answer to a question"),
         ({}, "question: missing"),
-        ({"question": "a", "labels": ["a", "b"]}, "labels: .* chooses an answer"),
+        ({"question": "a", "explanation": "cot"}, "explanation: .* chooses an answer"),
     ],
 )
 def test_an_encoder_that_answers_takes_a_question_alone(
@@ -1140,3 +1140,21 @@ def test_each_image_of_a_list_gets_its_answer(vilt_answering, picture):
     alone = vilt_answering.explain(picture, question="a red dog", budget=50)
     assert [one.label for one in both] == [alone.label] * 2
     np.testing.assert_allclose(both[1].text, alone.text, atol=1e-6)
+
+
+@torch.no_grad()
+def test_labels_limit_the_answers_of_an_encoder(vilt_answering, picture):
+    first, second = tiny_encoders.ANSWERS[:2]
+    explanation = vilt_answering.explain(
+        picture, question="a red dog", labels=[second, first], budget=50
+    )
+    encoder, network = vilt_answering.model, vilt_answering.spec.network
+    logits = network(
+        input_ids=torch.tensor([encoder.tokenize("a red dog").ids]),
+        pixel_values=encoder.prepare_image(picture)[None],
+    ).logits[0, :2]
+    assert explanation.label == [first, second][int(logits.argmax())]
+    expected = float(logits.softmax(dim=-1).max())
+    assert explanation.score == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(ValueError, match=r"labels: .*'never'"):
+        vilt_answering.explain(picture, question="a red dog", labels=["never"])

@@ -21,11 +21,11 @@ from stand_ins.models.tiny_albef import (
 )
 from waltz.core.errors import UserError
 from waltz.models.networks.albef import (
-    build_answer_trees,
     load_answering_network,
     load_matching_network,
     resize_positions,
 )
+from waltz.models.networks.answer_trees import build_answer_trees
 from waltz.models.networks.array_inputs import build_padding_bias
 
 NEEDED = [

@@ -189,8 +189,8 @@ class Explainer:
                 questions, the question about the image. The probability of the answer that it
                 chooses is explained.
 
-                labels: The answers to this question from which the decoder chooses, a list of
-                texts.
+                labels: The answers to this question from which the model chooses, a list of texts;
+                by default, an encoder chooses from all answers of its list.
 
                 messages: For a decoder, a conversation in the form of chat templates; the reply is
                 explained.
@@ -332,6 +332,9 @@ class Explainer:
         """
         if answers_questions(self.spec):
             texts = [request.read_encoder_question(self.spec.name)]
+            if request.labels is not None:
+                answering = cast(AnsweringEncoder, encoder)
+                encoder = answering.limit_answers(request.labels)
         else:
             texts = request.list_encoder_texts(self.spec.name)
         settings = AttributionSettings(

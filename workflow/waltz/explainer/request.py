@@ -185,7 +185,7 @@ class Request:
             TypeError: An argument is missing, or does not belong to such an encoder.
             ValueError: The question is empty.
         """
-        for name in ("text", "foil", "messages", "labels", "explanation"):
+        for name in ("text", "foil", "messages", "explanation", "prompts"):
             if getattr(self, name) is not None:
                 raise TypeError(
                     f"{name}: {model} chooses an answer to a question, and scores no text; give image and question"
@@ -195,6 +195,8 @@ class Request:
                 raise TypeError(
                     f"{name}: missing; {model} answers a question about an image"
                 )
+        if self.labels is not None:
+            _check_labels(self.labels)
         return check_text(self.question, "question")
 
     def build_queries(self, model: str) -> list[DecoderQuestion | Conversation]:

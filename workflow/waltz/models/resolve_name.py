@@ -25,6 +25,7 @@ from waltz.model_registry import (
     GGUF_SUFFIX,
     HUB_ID,
     ModelSpec,
+    answers_questions,
     check_base_kind,
     check_model_name,
     check_saved_parts,
@@ -51,6 +52,7 @@ DECODER_CLASSES: dict[str, Mapping[str, str | Sequence[str]]] = {
 }
 """For each kind of decoder, the network classes of transformers by `model_type` of the config."""
 KINDS_BY_CLASS = {
+    "BlipForQuestionAnswering": "blip-answering",
     "BlipModel": "two-towers",
     "FlavaModel": "flava-contrastive",
     "LxmertForQuestionAnswering": "lxmert-answering",
@@ -71,14 +73,26 @@ REFUSED_TYPES = {
     "xclip": READS_VIDEOS,
 }
 """Reason why the networks of a `model_type` are no encoders."""
+COMPARES_VECTORS = (
+    "its score compares many vectors of a text with many vectors of an image"
+)
 REFUSED_CLASSES = {
-    "BlipForQuestionAnswering": "it writes its answer with a decoder of its own",
     "BridgeTowerForContrastiveLearning": "it gives vectors, and no score",
     "BridgeTowerForMaskedLM": "its head fills in words",
-    "ViltForMaskedLM": "its head fills in words",
+    "ColModernVBertForRetrieval": COMPARES_VECTORS,
+    "ColPaliForRetrieval": COMPARES_VECTORS,
+    "ColQwen2ForRetrieval": COMPARES_VECTORS,
+    "NeoMMEForRetrieval": COMPARES_VECTORS,
     "ViltForImagesAndTextClassification": "it compares several images",
+    "ViltForMaskedLM": "its head fills in words",
+    "VisualBertForMultipleChoice": "it chooses among several texts",
+    "VisualBertForQuestionAnswering": "its head for questions has no adapter",
+    "VisualBertForRegionToPhraseAlignment": "it aligns regions with words of a text",
+    "VisualBertForVisualReasoning": "it compares two images",
 }
 """Reason why a network class is no encoder, where another class of its `model_type` is."""
+ANSWERS_FILE = "answers.json"
+"""JSON list of answers in the folder of a model that is named by its path."""
 REGION_TYPES = ("lxmert", "visual_bert")
 """Types of networks that read regions of an image."""
 ADVICE = "explain a function of it, see docs/how-to/a-function-as-a-model.md"
@@ -119,9 +133,12 @@ def resolve_encoder(name: str) -> ModelSpec:
         weights = str(folder)
         kind = detect_encoder_kind(weights, "")
         check_saved_parts(name, kind, folder)
-        return ModelSpec(
+        spec = ModelSpec(
             name, kind, weights, "local", masked_token=_find_masked_token(weights, {})
         )
+        if answers_questions(spec) and (folder / ANSWERS_FILE).is_file():
+            return replace(spec, answers=ANSWERS_FILE)
+        return spec
     if folder.exists():
         raise UserError(
             f"{name}: is a file (expected a folder in transformers format, a {GGUF_SUFFIX} file, a registered name or a"

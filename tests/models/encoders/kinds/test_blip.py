@@ -2,6 +2,7 @@
 forward pass.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,15 @@ import torch
 import transformers
 from PIL import Image
 
+from stand_ins.models import tiny_towers
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import EncoderCoalitions, build_published_players
 from waltz.models.encoders.kinds.blip import Blip
+from waltz.models.encoders.vqa import answer_question
+from waltz.models.resolve_name import resolve_encoder
 
 MATCHER = Path("resources/scenes/models/matcher")
 
@@ -146,3 +150,59 @@ def test_a_checkpoint_without_the_head_is_refused(tmp_path):
             ModelSpec("headless", "blip", str(tmp_path), "local"),
             Device("cpu", 1, "test"),
         )
+
+
+ANSWERS = ["yes", "a dog", "a dog runs", "two"]
+
+
+@pytest.fixture(scope="module")
+def answering(tmp_path_factory):
+    """A tiny BLIP for questions with a list of answers, loaded from its folder by its name."""
+    towers, tokenizer, processor = tiny_towers.TOWERS["blip"]()
+    torch.manual_seed(0)
+    network = transformers.BlipForQuestionAnswering(towers.config).eval()
+    with torch.no_grad():
+        for weights in network.parameters():
+            weights.add_(torch.randn_like(weights), alpha=0.4)
+    folder = tmp_path_factory.mktemp("answering")
+    for part in (network, tokenizer, processor):
+        part.save_pretrained(folder)
+    (folder / "answers.json").write_text(json.dumps(ANSWERS), encoding="utf-8")
+    spec = resolve_encoder(str(folder))
+    assert spec.kind == "blip-answering"
+    return load_encoder(spec, Device("cpu", 1, "test"))
+
+
+@torch.inference_mode()
+def test_answers_have_the_losses_of_the_network_s_own_forward_pass(answering):
+    network, tokenizer = answering.network, answering.tokenizer
+    levels = np.random.default_rng(3).integers(0, 255, (40, 30, 3), dtype=np.uint8)
+    image = answering.prepare_image(Image.fromarray(levels))
+    question = answering.tokenize("the red horse rides")
+    ids = torch.tensor([question.ids])
+    logits = answering.fuse(
+        answering.encode_text(ids), answering.encode_image(image[None])
+    )[0]
+    expected = []
+    for answer in ANSWERS:
+        tokens = tokenizer(answer, add_special_tokens=False)["input_ids"]
+        labels = torch.tensor([[2, *tokens, 3]])
+        network.text_decoder.label_smoothing = 0.0
+        loss = network(input_ids=ids, pixel_values=image[None], labels=labels).loss
+        expected.append(-float(loss) * (labels.shape[1] - 1))
+    assert np.std(expected) > 0.3
+    np.testing.assert_allclose(logits.numpy(), expected, rtol=0, atol=1e-4)
+    given = answer_question(answering, image, "the red horse rides")
+    assert given.text == ANSWERS[int(np.argmax(expected))]
+
+
+@torch.inference_mode()
+def test_other_answers_have_the_probabilities_that_they_have_in_the_list(answering):
+    image = answering.prepare_image(Image.new("RGB", (30, 30), "red"))
+    ids = torch.tensor([answering.tokenize("the horse").ids])
+    states = answering.encode_text(ids), answering.encode_image(image[None])
+    limited = answering.limit_answers(["two", "yes"])
+    expected = answering.fuse(*states)[:, [3, 0]]
+    torch.testing.assert_close(limited.fuse(*states), expected, rtol=0, atol=1e-5)
+    with pytest.raises(UserError, match="labels: missing"):
+        answer_question(answering.limit_answers([]), image, "the horse")

@@ -2,7 +2,7 @@
 chosen answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -10,11 +10,14 @@ from typing import Protocol
 import huggingface_hub
 import torch
 
-from waltz.core.errors import UserError, get_first_line
+from waltz.core.errors import UserError, build_name_error, get_first_line
 from waltz.core.files.json_objects import parse_json
 from waltz.model_registry import ModelSpec
+from waltz.models.encoders.base import Fields
 from waltz.models.encoders.encoder import Encoder
+from waltz.models.networks.answer_trees import AnswerTrees, build_answer_trees
 from waltz.models.regions import ImageOrRegions
+from waltz.models.user_text import check_user_text
 
 
 class AnsweringEncoder(Encoder, Protocol):
@@ -28,6 +31,13 @@ class AnsweringEncoder(Encoder, Protocol):
 
     def prepare_image(self, image: ImageOrRegions) -> torch.Tensor:
         """Return the prepared image, or its regions."""
+
+    def limit_answers(self, answers: Sequence[str]) -> "AnsweringEncoder":
+        """Return the encoder with other outputs: these answers.
+
+        Raises:
+            UserError: It cannot give one of them.
+        """
 
 
 @dataclass(frozen=True)
@@ -54,8 +64,13 @@ def answer_question(
     The first in the vocabulary is returned if several answers are equally probable.
 
     Raises:
-        UserError: The question is too long for the model.
+        UserError: The question is too long for the model, or it has no answers to choose from.
     """
+    if not encoder.answers:
+        raise UserError(
+            f"labels: missing; {encoder.spec.name} ranks answers of a list: name the answers to choose from, or a JSON"
+            " list, see docs/how-to/adding-a-model.md#weights-and-tokens"
+        )
     ids = torch.tensor([encoder.tokenize(question).ids], device=encoder.device)
     logits = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(image[None]))
     probabilities = logits[0].softmax(dim=-1)
@@ -110,6 +125,46 @@ def read_answer_vocabulary(
             f"{label}: is not a list of the {count_text}answers of {spec.weights}; name a JSON list"
         )
     return tuple(answers)
+
+
+def find_outputs(answers: Sequence[str], chosen: Sequence[str]) -> list[int]:
+    """Return the output of each chosen answer.
+
+    Raises:
+        UserError: An answer is none of the outputs.
+    """
+    for answer in chosen:
+        if answer not in answers:
+            raise build_name_error("labels", "answer of the head", answer, answers)
+    return [answers.index(answer) for answer in chosen]
+
+
+def tokenize_answers(
+    fields: Fields, answers: Sequence[str], start: int, end: int
+) -> tuple[AnswerTrees, ...]:
+    """Return answers as prefix trees for a decoder.
+
+    Args:
+        fields: Fields of a `BaseEncoder`.
+        answers: The answers.
+        start: Id of the token before an answer.
+        end: Id of the token after it.
+    Raises:
+        UserError: An answer has no tokens, or too many.
+    """
+    label = f"models.{fields['spec'].name}.answers"
+    longest = fields["max_tokens"] - 1  # one position is left for the start token
+    tokenized = []
+    for answer in answers:
+        check_user_text(fields["tokenizer"], answer, label)
+        ids = fields["tokenizer"](answer, add_special_tokens=False)["input_ids"]
+        if not 0 < len(ids) <= longest:
+            raise UserError(
+                f"{label}: {answer!r}: unsupported length (got {len(ids)} tokens, expected 1 to {longest}); remove it"
+                " from the list"
+            )
+        tokenized.append(ids)
+    return tuple(build_answer_trees(tokenized, start, end, fields["device"]))
 
 
 def _find_answers_file(spec: ModelSpec) -> Path:

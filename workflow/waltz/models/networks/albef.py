@@ -2,17 +2,17 @@
 size.
 
 Text layers before `fusion_layer` depend on the text alone, so a text passes them once, whatever
-images it is paired with. Answers with a common prefix pass the decoder together, as prefix trees.
+images it is paired with.
 """
 
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from transformers import BertConfig
@@ -26,7 +26,7 @@ from transformers.models.bert.modeling_bert import (
 from waltz.core.errors import UserError
 from waltz.models import checkpoint_file
 from waltz.models.checkpoint_file import Settings, get_shape, list_layers
-from waltz.models.text.causal import batch_prefix_trees, build_prefix_trees
+from waltz.models.networks.answer_trees import AnswerTrees, rank_answers
 
 HEAD_WIDTH = 64
 """Width of an attention head of all released models."""
@@ -34,8 +34,6 @@ TEXT_EPSILON, IMAGE_EPSILON = 1e-12, 1e-6
 """Epsilon of the layer norms of the text encoder, unless its settings have another, and of the
 image encoder.
 """
-NODES_PER_BATCH = 512
-"""Maximum number of nodes that pass the decoder at once."""
 
 
 class TextLayer(nn.Module):
@@ -383,94 +381,6 @@ class AnsweringNetwork(AlbefNetwork):
         self.text_decoder = AnswerDecoder(decoder)
 
 
-@dataclass(frozen=True, eq=False)
-class AnswerTrees:
-    """A batch of answers as prefix trees with [CLS] as the root.
-
-    Attributes:
-        tokens: Token of each node, int64 of shape (nodes,).
-        depths: Position of each node, int64 of shape (nodes,).
-        bias: Number that is added to attention scores, so that a node sees its ancestors and
-            itself: of shape (nodes, nodes).
-        parents: Node before each step, int64 of shape (steps,).
-        steps: Token of each step, int64 of shape (steps,); [SEP] at the end of an answer.
-        transitions: 1 if an answer takes a step, else 0: float64 of shape (steps, answers).
-        indices: Indices of these answers in the list, int64 of shape (answers,).
-    """
-
-    tokens: torch.Tensor
-    depths: torch.Tensor
-    bias: torch.Tensor
-    parents: torch.Tensor
-    steps: torch.Tensor
-    transitions: torch.Tensor
-    indices: torch.Tensor
-
-
-def build_answer_trees(
-    answers: Sequence[Sequence[int]],
-    start: int,
-    end: int,
-    device: str,
-    max_nodes: int = NODES_PER_BATCH,
-) -> list[AnswerTrees]:
-    """Return batches of answers as prefix trees.
-
-    Args:
-        answers: Token ids of each answer, without special tokens.
-        start: Id of [CLS].
-        end: Id of [SEP].
-        device: A torch device.
-        max_nodes: Maximum number of nodes of a batch.
-    """
-    # Answers with the same tokens are one sequence.
-    indices_of: dict[tuple[int, ...], list[int]] = {}
-    for index, ids in enumerate(answers):
-        indices_of.setdefault((start, *ids), []).append(index)
-    batches = batch_prefix_trees(indices_of, max_nodes)
-    return [_build_trees(batch.sequences, indices_of, end, device) for batch in batches]
-
-
-def _build_trees(
-    sequences: Sequence[tuple[int, ...]],
-    indices_of: dict[tuple[int, ...], list[int]],
-    end: int,
-    device: str,
-) -> AnswerTrees:
-    """Return answers as prefix trees.
-
-    Args:
-        sequences: Distinct answers as token ids, [CLS] first.
-        indices_of: Indices in the list of the answers with these token ids.
-        end: Id of [SEP].
-        device: A torch device.
-    """
-    tree = build_prefix_trees(sequences)
-    nodes = len(tree.tokens)
-    columns = [
-        (row, index) for row, ids in enumerate(sequences) for index in indices_of[ids]
-    ]
-    # Steps: one to each node except the root, then one to the end of each sequence.
-    inner = np.arange(1, nodes)
-    transitions = np.zeros((nodes - 1 + len(sequences), len(columns)))
-    for column, (row, _) in enumerate(columns):
-        path = np.asarray(tree.get_path(row)[1:], dtype=int)
-        transitions[path - 1, column] = 1
-        transitions[nodes - 1 + row, column] = 1
-    parents = np.concatenate([tree.parents[inner], tree.ends])
-    steps = np.concatenate([tree.tokens[inner], np.full(len(sequences), end)])
-    bias = np.where(tree.build_ancestor_mask(), 0.0, -np.inf).astype(np.float32)
-    return AnswerTrees(
-        tokens=torch.from_numpy(tree.tokens).to(device),
-        depths=torch.from_numpy(tree.depths).to(device),
-        bias=torch.from_numpy(bias).to(device),
-        parents=torch.from_numpy(parents).to(device),
-        steps=torch.from_numpy(steps).to(device),
-        transitions=torch.from_numpy(transitions).to(device),
-        indices=torch.tensor([index for _, index in columns], device=device),
-    )
-
-
 class AnswerDecoder(nn.Module):
     """The text decoder; its parameters have the names of the release's `text_decoder`.
 
@@ -495,26 +405,17 @@ class AnswerDecoder(nn.Module):
         Returns:
             float32 of shape (batch, answers).
         """
-        count = sum(len(trees.indices) for trees in answers)
-        log_probabilities = torch.zeros(len(question), count, device=question.device)
-        for trees in answers:
-            # All nodes pass the decoder at once: `bias` hides the nodes that are not ancestors.
-            ids = trees.tokens.expand(len(question), -1)
-            states = self.bert.embed(ids, positions=trees.depths)
-            states = self.bert.fuse(states, question, trees.bias.to(states.dtype))
-            # (batch, nodes, vocabulary)
-            logits = self.cls["predictions"](states).float()
-            # Log-probability of each step's token after its parent, (batch, steps); an answer has
-            # the sum of its steps.
-            normalizers = logits.logsumexp(dim=-1)
-            steps = (
-                logits[:, trees.parents, trees.steps] - normalizers[:, trees.parents]
-            )
-            # float64, as an answer may have many steps.
-            log_probabilities[:, trees.indices] = (
-                steps.double() @ trees.transitions
-            ).float()
-        return log_probabilities
+        return rank_answers(partial(self._compute_logits, question), question, answers)
+
+    def _compute_logits(
+        self, question: torch.Tensor, trees: AnswerTrees
+    ) -> torch.Tensor:
+        """Return logits of the token after each node, of shape (batch, nodes, vocabulary)."""
+        ids = trees.tokens.expand(len(question), -1)
+        states = self.bert.embed(ids, positions=trees.depths)
+        states = self.bert.fuse(states, question, trees.bias.to(states.dtype))
+        logits: torch.Tensor = self.cls["predictions"](states)
+        return logits
 
 
 UNUSED_KEYS = re.compile(

@@ -5,7 +5,7 @@ to a square by Pillow and normalized with CLIP's constants.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from tokenizers.processors import TemplateProcessing
 from transformers.image_utils import OPENAI_CLIP_MEAN, OPENAI_CLIP_STD
 
 from waltz.core.devices import Device
-from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
 from waltz.models import checkpoint_file
@@ -32,15 +31,16 @@ from waltz.models.encoders.encoder import (
     compute_log_odds,
     tokenize_text,
 )
-from waltz.models.encoders.vqa import read_answer_vocabulary
+from waltz.models.encoders.vqa import (
+    read_answer_vocabulary,
+    tokenize_answers,
+)
 from waltz.models.networks.albef import (
     AlbefNetwork,
-    AnswerTrees,
-    build_answer_trees,
     load_answering_network,
     load_matching_network,
 )
-from waltz.models.user_text import check_user_text
+from waltz.models.networks.answer_trees import AnswerTrees
 
 MATCH = 1
 """Index of a match in the head's output."""
@@ -110,6 +110,11 @@ class AlbefAnswering(Albef):
         logits: torch.Tensor = self.network.text_decoder(question, self.answer_trees)
         return logits
 
+    def limit_answers(self, answers: Sequence[str]) -> "AlbefAnswering":
+        """Return the encoder with other answers; see `vqa.AnsweringEncoder`."""
+        trees = _build_trees(vars(self), answers)
+        return replace(self, answers=tuple(answers), answer_trees=trees)
+
 
 def load_albef(spec: ModelSpec, device: Device) -> Albef:
     """Load an ALBEF with its matching head from a checkpoint file, or from a folder or repository
@@ -123,15 +128,16 @@ def load_albef_answering(spec: ModelSpec, device: Device) -> AlbefAnswering:
     that holds one file.
     """
     loaded = _load_fields(spec, device, load_answering_network)
-    answers, tokenizer = read_answer_vocabulary(spec), loaded["tokenizer"]
-    ids = [
-        _tokenize_answer(tokenizer, answer, loaded["max_tokens"], spec)
-        for answer in answers
-    ]
-    trees = build_answer_trees(
-        ids, tokenizer.cls_token_id, tokenizer.sep_token_id, device.name
+    answers = read_answer_vocabulary(spec)
+    trees = _build_trees(loaded, answers)
+    return AlbefAnswering(**loaded, answers=answers, answer_trees=trees)
+
+
+def _build_trees(fields: Fields, answers: Sequence[str]) -> tuple[AnswerTrees, ...]:
+    tokenizer = fields["tokenizer"]
+    return tokenize_answers(
+        fields, answers, tokenizer.cls_token_id, tokenizer.sep_token_id
     )
-    return AlbefAnswering(**loaded, answers=answers, answer_trees=tuple(trees))
 
 
 def clean_text(text: str) -> tuple[str, tuple[int, ...]]:
@@ -235,18 +241,3 @@ def _map_span(span: Span, positions: tuple[int, ...]) -> Span:
     if end <= start:
         return Span(start=0, end=0)
     return Span(start=positions[start], end=positions[end - 1] + 1)
-
-
-def _tokenize_answer(
-    tokenizer: Any, answer: str, max_tokens: int, spec: ModelSpec
-) -> list[int]:
-    """Return token ids of an answer, without special tokens."""
-    check_user_text(tokenizer, answer, f"models.{spec.name}.answers")
-    ids: list[int] = tokenizer(answer, add_special_tokens=False)["input_ids"]
-    # The decoder puts [CLS] before an answer, so that one position less is left.
-    if not 0 < len(ids) < max_tokens:
-        raise UserError(
-            f"models.{spec.name}.answers: {answer!r}: unsupported length (got {len(ids)} tokens, expected 1 to"
-            f" {max_tokens - 1}); remove it from the list"
-        )
-    return ids

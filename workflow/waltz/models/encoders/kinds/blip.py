@@ -1,5 +1,5 @@
-"""BLIP and BLIP-2 by their matching heads: text layers that attend to the patches of a vision
-transformer.
+"""BLIP by its matching head or its answer decoder, BLIP-2 by its matching head: text layers that
+attend to the patches of a vision transformer.
 
 BLIP's `encode_text` computes the part that depends on the text only: the embeddings and the first
 self-attention. In cross-attention the projections of keys and values are moved from the patches to
@@ -7,7 +7,9 @@ the few text positions, since q (W x)ᵀ = (q W) xᵀ. For each pair, this repla
 patches by two products, and no keys and values of a text layer are stored for an image.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,11 +18,14 @@ import transformers
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import (
+    Fields,
     PixelEncoder,
     load_pixel_encoder,
     pack_linear_layers,
 )
 from waltz.models.encoders.encoder import States, compute_log_odds
+from waltz.models.encoders.vqa import read_answer_vocabulary, tokenize_answers
+from waltz.models.networks.answer_trees import AnswerTrees, rank_answers
 
 MATCH = 1
 """Index of a match in the head's output."""
@@ -51,20 +56,75 @@ class Blip(PixelEncoder):
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return log odds of a match, read at the first token."""
+        states = self.compute_states(text, image, count=1)
+        return compute_log_odds(self.network.itm_head(states[:, 0]), MATCH)
+
+    def compute_states(
+        self, text: States, image: States, count: int | None = None
+    ) -> torch.Tensor:
+        """Return states of the first `count` tokens, or of all, after attention to the patches: of
+        shape (pairs, count, width).
+        """
         # (pairs, tokens, width) and (pairs, patches, vision width).
         states, patches = text[0], image[0]
         layers = self.network.text_encoder.encoder.layer
         for number, layer in enumerate(layers):
             if number > 0:  # `encode_text` has computed the first self-attention
                 queries = states
-                if number == len(layers) - 1:  # the head reads the first token alone
-                    queries = states[:, :1]
+                if number == len(layers) - 1:  # no later layer reads the other tokens
+                    queries = states[:, :count]
                 context, _ = layer.attention.self(queries, encoder_hidden_states=states)
                 states = layer.attention.output(context, queries)
             states = layer.feed_forward_chunk(
                 _attend_to_patches(layer.crossattention, states, patches)
             )
-        return compute_log_odds(self.network.itm_head(states[:, 0]), MATCH)
+        return states
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlipAnswering(Blip):
+    """A loaded BLIP for questions, which ranks answers by its text decoder; see
+    `vqa.AnsweringEncoder`.
+
+    Attributes:
+        answers: The answer of each output.
+        answer_trees: The answers as prefix trees for the decoder.
+    """
+
+    answers: tuple[str, ...]
+    answer_trees: tuple[AnswerTrees, ...]
+    probability: bool = False
+    pairs_per_batch: int = 4
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Return log-probabilities of the answers: float32 of shape (batch, answers)."""
+        question = self.compute_states(text, image)
+        return rank_answers(
+            partial(self._compute_logits, question), question, self.answer_trees
+        )
+
+    def limit_answers(self, answers: Sequence[str]) -> "BlipAnswering":
+        """Return the encoder with other answers; see `vqa.AnsweringEncoder`."""
+        trees = _build_trees(vars(self), answers)
+        return replace(self, answers=tuple(answers), answer_trees=trees)
+
+    def _compute_logits(
+        self, question: torch.Tensor, trees: AnswerTrees
+    ) -> torch.Tensor:
+        """Return logits of the token after each node of answers, of shape (batch, nodes,
+        vocabulary).
+        """
+        decoder = self.network.text_decoder
+        ids = trees.tokens.expand(len(question), -1)
+        states = decoder.bert.embeddings(input_ids=ids, position_ids=trees.depths)
+        bias = trees.bias.to(states.dtype)
+        for layer in decoder.bert.encoder.layer:
+            states = layer.attention(states, attention_mask=bias)[0]
+            states = layer.feed_forward_chunk(
+                _attend_to_patches(layer.crossattention, states, question)
+            )
+        logits: torch.Tensor = decoder.cls(states)
+        return logits
 
 
 def load_blip(spec: ModelSpec, device: Device) -> Blip:
@@ -74,6 +134,23 @@ def load_blip(spec: ModelSpec, device: Device) -> Blip:
     )
     pack_linear_layers(fields["network"].vision_model.encoder)
     return Blip(**fields)
+
+
+def load_blip_answering(spec: ModelSpec, device: Device) -> BlipAnswering:
+    """Load a BLIP with its text decoder by hub id or folder."""
+    fields = load_pixel_encoder(
+        spec, device, transformers.BlipForQuestionAnswering, "answer decoder"
+    )
+    pack_linear_layers(fields["network"].vision_model.encoder)
+    # Without a list, the user of an explanation names answers.
+    answers = read_answer_vocabulary(spec) if spec.answers else ()
+    trees = _build_trees(fields, answers)
+    return BlipAnswering(**fields, answers=answers, answer_trees=trees)
+
+
+def _build_trees(fields: Fields, answers: Sequence[str]) -> tuple[AnswerTrees, ...]:
+    config = fields["network"].config.text_config
+    return tokenize_answers(fields, answers, config.bos_token_id, config.sep_token_id)
 
 
 def _attend_to_patches(

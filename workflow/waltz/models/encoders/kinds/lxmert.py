@@ -2,7 +2,9 @@
 layers over both.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import EllipsisType
 
 import torch
 import transformers
@@ -11,7 +13,7 @@ from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import RegionEncoder, load_region_encoder
 from waltz.models.encoders.encoder import States, compute_log_odds
-from waltz.models.encoders.vqa import read_answer_vocabulary
+from waltz.models.encoders.vqa import find_outputs, read_answer_vocabulary
 
 MATCH = 1
 """Index of a match in the head's output; transformers' documentation names the other index."""
@@ -69,9 +71,15 @@ class Lxmert(RegionEncoder):
 
 @dataclass(frozen=True, kw_only=True)
 class LxmertAnswering(Lxmert):
-    """A loaded LXMERT for questions; see `vqa.AnsweringEncoder`."""
+    """A loaded LXMERT for questions; see `vqa.AnsweringEncoder`.
+
+    Attributes:
+        answers: The answer of each output.
+        outputs: Outputs of the head that are used; all by default.
+    """
 
     answers: tuple[str, ...]
+    outputs: list[int] | EllipsisType = ...
     probability: bool = False
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
@@ -79,7 +87,12 @@ class LxmertAnswering(Lxmert):
         logits: torch.Tensor = self.network.answer_head(
             self.compute_pooled_state(text, image)
         ).float()
-        return logits
+        return logits[:, self.outputs]
+
+    def limit_answers(self, answers: Sequence[str]) -> "LxmertAnswering":
+        """Return the encoder with some of its answers; see `vqa.AnsweringEncoder`."""
+        outputs = find_outputs(self.answers, answers)
+        return replace(self, answers=tuple(answers), outputs=outputs)
 
 
 def load_lxmert(spec: ModelSpec, device: Device) -> Lxmert:

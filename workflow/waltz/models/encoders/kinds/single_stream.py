@@ -1,6 +1,8 @@
 """ViLT and VisualBERT, one transformer over the tokens and the patches or regions."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import EllipsisType
 from typing import Any
 
 import torch
@@ -19,7 +21,7 @@ from waltz.models.encoders.base import (
     widen_thin_image,
 )
 from waltz.models.encoders.encoder import States, compute_log_odds
-from waltz.models.encoders.vqa import read_answer_vocabulary
+from waltz.models.encoders.vqa import find_outputs, read_answer_vocabulary
 
 MATCH = 0
 """Index of a match in the output of VisualBERT's head."""
@@ -94,15 +96,26 @@ class Vilt(PixelEncoder):
 
 @dataclass(frozen=True, kw_only=True)
 class ViltAnswering(Vilt):
-    """A loaded ViLT for questions; see `vqa.AnsweringEncoder`."""
+    """A loaded ViLT for questions; see `vqa.AnsweringEncoder`.
+
+    Attributes:
+        answers: The answer of each output.
+        outputs: Outputs of the head that are used; all by default.
+    """
 
     answers: tuple[str, ...]
+    outputs: list[int] | EllipsisType = ...
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return logits of the answers: float32 of shape (batch, answers)."""
         state = self.compute_pooled_state(text, image)
         logits: torch.Tensor = self.network.classifier(state).float()
-        return logits
+        return logits[:, self.outputs]
+
+    def limit_answers(self, answers: Sequence[str]) -> "ViltAnswering":
+        """Return the encoder with some of its answers; see `vqa.AnsweringEncoder`."""
+        outputs = find_outputs(self.answers, answers)
+        return replace(self, answers=tuple(answers), outputs=outputs)
 
 
 def load_vilt(spec: ModelSpec, device: Device) -> Vilt:
