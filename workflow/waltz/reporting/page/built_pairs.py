@@ -127,13 +127,15 @@ def _describe_kind(
     n_others = losses.total() - Counter(dict(shown)).total()
     if n_others:
         shown.append(("for other reasons", n_others))
-    is_waiting = n_waiting == len(items)
+    n_valid: int | None = counts["valid"]
+    if n_waiting == len(items):
+        n_valid = None
     return BuiltKind(
         name=name,
         piece=INSTRUMENTS[name].piece,
         n_candidates=counts["candidates"],
         n_pairs=counts["balanced"],
-        n_valid=None if is_waiting else counts["valid"],
+        n_valid=n_valid,
         told_by_words=measure_telling_words(items),
         losses=shown,
     )

@@ -204,6 +204,19 @@ def list_mixed_means(findings: Sequence[ModelFinding]) -> list[str]:
     return mixed
 
 
+def has_small_means(findings: Iterable[ModelFinding]) -> bool:
+    """Return whether a mean is measured, but on too few items or images to say something."""
+    small: list[Measure] = []
+    for finding in findings:
+        means = (getattr(finding, mean) for mean in MEANS)
+        small += filter(is_small_measure, filter(_has_value, means))
+    return bool(small)
+
+
+def _has_value(measure: Measure) -> bool:
+    return measure.value is not None
+
+
 def select_comparable(findings: Sequence[ModelFinding]) -> list[ModelFinding]:
     """Return the largest group of models whose accuracy and T-SHAP are over the same data sets.
 
@@ -451,7 +464,10 @@ def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
     # The sentence about what models rely on comes first if it says so of any model; the sentence
     # about accuracies then refers to the same models.
     if any(model.reliance in RELIANCES for model in models):
-        sentences = [*reliances, *_describe_accuracy(accurate, "They")]
+        subject = "They"
+        if len(accurate) > len(select_measured(accurate, "t_shap")):
+            subject = "The models"
+        sentences = [*reliances, *_describe_accuracy(accurate, subject)]
     elif kinds <= {TEXT_ONLY}:
         subject = "Models that do not see the image"
         sentences = [*_describe_accuracy(accurate, subject), *reliances]
@@ -602,9 +618,11 @@ def _compare_accuracies(
     # A mean is given only of models that have no data set with enough items.
     detailed = [model for model in models if model.ranked]
     coarse = [model for model in models if not model.ranked]
-    clauses = []
+    clauses, parts = [], []
     datasets = sorted(models[0].accuracies)
-    if len(datasets) <= MOST_NAMES:
+    if len(datasets) > MOST_NAMES and len(models) > 1 and models[0].chance_levels:
+        parts.append(_count_mastered(detailed))
+    elif len(datasets) <= MOST_NAMES:
         clauses += [_compare_models(models, dataset) for dataset in datasets]
     elif len(detailed) <= MOST_NAMES:
         clauses += [_compare_datasets(model, models) for model in detailed]
@@ -612,8 +630,32 @@ def _compare_accuracies(
         clauses.append(_find_extremes(detailed))
     if coarse:
         clauses.append(f"{_compare_means(coarse, models)} of all cases{location}")
-    accuracies = _join_words(list(filter(None, clauses)))
-    return f"{subject} {action} in {accuracies}{_name_chance(models)}{_name_small(models)}."
+    if clauses:
+        parts.append(f"in {_join_words(list(filter(None, clauses)))}")
+    accuracies = ", and ".join(filter(None, parts))
+    return (
+        f"{subject} {action} {accuracies}{_name_chance(models)}{_name_small(models)}."
+    )
+
+
+def _count_mastered(models: Sequence[ModelFinding]) -> str:
+    """Return the clause about the number of data sets on which each of several models is above
+    chance; empty without models.
+    """
+    # The table below the sentence names the best and the worst data set of each model.
+    clauses: list[str] = []
+    unit = " data sets"
+    for model in sorted(models, key=lambda model: -len(model.mastered)):
+        count = f"{len(model.mastered)} of {len(model.ranked)}{unit}"
+        clauses.append(f"{count} ({model.name})")
+        unit = ""
+    if not clauses:
+        return ""
+    # Of many models, the ends of the range stand for all.
+    counts = _join_words(clauses)
+    if len(clauses) > MOST_NAMES:
+        counts = _join_ends(clauses)
+    return f"more often than by guessing on {counts}"
 
 
 def _compare_models(models: Sequence[ModelFinding], dataset: str) -> str:
