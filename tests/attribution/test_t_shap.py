@@ -170,21 +170,20 @@ def test_a_jackknife_worked_by_hand():
     assert compute_t_shap_error(parts, 1) == pytest.approx(by_hand)
 
 
-def test_a_regression_adds_its_distance_from_the_mean_of_its_parts():
-    # the jackknife above, of parts whose mean has the share 1/2, and a regression with the share
-    # 1/4
-    parts = np.array([[[2.0], [2.0]], [[3.0], [0.0]], [[1.0], [4.0]]])
+def test_the_error_of_a_regression_is_the_root_mean_square_change_over_its_draws():
+    # shares 1/2 and 1/4 of the draws, 1/4 of the regression
+    draws = np.array([[[2.0], [2.0]], [[1.0], [-3.0]]])
     phi = np.array([[1.0], [-3.0]])
-    expected = math.hypot(compute_t_shap_error(parts, 1), 1 / 4)
-    assert compute_t_shap_error(parts, 1, phi) == pytest.approx(expected)
-    fitted = measure_t_shap(replace(build_estimate(phi, parts), fitted=True), 1)
+    expected = math.sqrt((1 / 16 + 0) / 2)
+    assert compute_t_shap_error(draws, 1, phi) == pytest.approx(expected)
+    fitted = measure_t_shap(replace(build_estimate(phi, draws), pairs=5), 1)
     assert (fitted.value, fitted.standard_error, fitted.parts) == (
         1 / 4,
         pytest.approx(expected),
-        3,
+        5,
     )
-    single = measure_t_shap(replace(build_estimate(phi, parts[:1]), fitted=True), 1)
-    assert single.reason == "one random pair of coalitions; a standard error needs two"
+    single = measure_t_shap(replace(build_estimate(phi, draws), pairs=1), 1)
+    assert "two give an error" in single.reason
 
 
 def test_reasons_stand_where_there_is_no_standard_error():
@@ -217,7 +216,7 @@ def test_a_corrected_share_is_the_value_where_nothing_is_sampled_and_of_parts_al
     assert (
         measure_t_shap(build_estimate([[1.0], [3.0]], exact=True), 1).corrected == 1 / 4
     )
-    assert math.isnan(measure_t_shap(replace(estimate, fitted=True), 1).corrected)
+    assert math.isnan(measure_t_shap(replace(estimate, pairs=2), 1).corrected)
 
 
 def test_evaluations_for_a_point_grow_with_the_square_of_the_error():

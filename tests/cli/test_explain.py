@@ -378,7 +378,7 @@ def test_a_text_that_fills_the_network(clip, picture, tmp_path):
     )
     assert len(record["players"]) == 75 + 81
     assert record["t_shap_se"] is None
-    assert "fewer than two random pairs" in record["reason"]
+    assert "fewer than two pairs" in record["reason"]
 
 
 def test_what_is_not_a_number_is_null_with_its_reason(clip, picture, tmp_path):

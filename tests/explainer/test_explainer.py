@@ -972,7 +972,7 @@ def test_undefined_shares_have_a_reason(explainer, llava, picture):
     answer = llava.explain(picture, question="what is this ?", budget=62)
     assert math.isnan(answer.t_shap_se)
     assert answer.reason == answer.record()["answer"]["reason"]
-    assert answer.reason == "the estimator gives no independent parts"
+    assert answer.reason.startswith("fewer than two pairs of coalitions")
 
 
 def test_weights_without_values_are_refused(clip):

@@ -12,7 +12,7 @@ from waltz.attribution.shapley import late_fusion
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.shapley.estimators import begin_estimation
 from waltz.attribution.shapley.late_fusion import compute_factorized
-from waltz.attribution.t_shap import TShap, compute_t_shap, measure_t_shap
+from waltz.attribution.t_shap import compute_t_shap, measure_t_shap
 from waltz.fidelity import EQUATIONS
 
 WORDS, PATCHES, GAMES = 6, 9, 8
@@ -73,10 +73,8 @@ def estimate_by_sides(text, image, budget, seed, target, monkeypatch):
     (factorized,) = compute_factorized(
         encoder, None, [game], budget, seed, standard_error=target
     )
-    value = float(compute_t_shap(factorized.estimate.phi, WORDS))
-    return TShap(
-        value, factorized.t_shap_se, None, factorized.parts
-    ), factorized.estimate.stopped_by
+    estimate = factorized.estimate
+    return measure_t_shap(estimate, WORDS), estimate.stopped_by
 
 
 def estimate_by_coalitions(name, text, image, budget, seed, target):

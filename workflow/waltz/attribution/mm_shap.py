@@ -2,10 +2,8 @@
 (thesis 4.3).
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -28,7 +26,6 @@ from waltz.attribution.published import (
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.shapley.estimators import FACTORISED_ESTIMATORS, begin_estimation
 from waltz.attribution.shapley.late_fusion import (
-    FactorizedEstimate,
     choose_estimator,
     compute_factorized,
 )
@@ -279,26 +276,8 @@ def _estimate_factorized(
         if pairs is not None:
             # Late fusion has one output: (tokens, patches) becomes (tokens, patches, 1).
             pairs = pairs[:, :, None]
-        t_shap = _measure_factorized(game, factorized)
+        t_shap = measure_t_shap(factorized.estimate, game.n_text_players)
         results[position] = GameEstimate(
             estimator, factorized.estimate, factorized.passes, t_shap, pairs
         )
     return results
-
-
-def _measure_factorized(game: EncoderPlayers, factorized: FactorizedEstimate) -> TShap:
-    """Return T-SHAP of a game with its standard error, which comes from the regressions of both
-    modalities.
-    """
-    t_shap = measure_t_shap(factorized.estimate, game.n_text_players)
-    if math.isnan(t_shap.value):
-        return t_shap
-    reason = None
-    if math.isnan(factorized.t_shap_se):
-        reason = "fewer than two random pairs on one side; two give an error"
-    return replace(
-        t_shap,
-        standard_error=factorized.t_shap_se,
-        reason=reason,
-        parts=factorized.parts,
-    )

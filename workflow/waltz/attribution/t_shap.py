@@ -44,8 +44,8 @@ class TShap:
         standard_error: Standard error that sampling the coalitions causes, a share; 0 if nothing
             was sampled.
         reason: Why the value or the error is NaN.
-        parts: Number of independent parts from which the error is computed; infinite if nothing was
-            sampled.
+        parts: Number of permutations, or of pairs that a regression chose, behind the error;
+            infinite if nothing was sampled.
         corrected: T-SHAP without most of the bias of few permutations, see `correct_t_shap`. It is
             the value itself if nothing was sampled, and NaN if the Shapley values are not the mean
             of independent parts.
@@ -170,9 +170,7 @@ def compute_t_shap_of_outputs(
 
 
 def measure_t_shap(estimate: Estimate, text_players: int) -> TShap:
-    """Return T-SHAP of an estimate with its standard error, which is 0 without sampling, else the
-    jackknife error.
-    """
+    """Return T-SHAP of an estimate with its standard error, which is 0 without sampling."""
     return _measure(estimate, lambda phi: compute_t_shap(phi, text_players))
 
 
@@ -221,18 +219,17 @@ def drop_share_without_contrast(
 def compute_t_shap_error(
     parts: np.ndarray, text_players: int, phi: np.ndarray | None = None
 ) -> float:
-    """Return the standard error of T-SHAP by the jackknife over independent estimates of the
-    Shapley values.
+    """Return the standard error of T-SHAP.
 
     It covers the variation from the random draw, not the bias that `compute_t_shap` describes.
 
     Args:
-        parts: Independent estimates, float64 of shape (parts, players, outputs), at least two.
-        phi: Values of a regression, shape (players, outputs). Their T-SHAP differs from T-SHAP of
-            the mean of the parts, and the difference is added to the error. None if the estimate is
-            the mean of the parts.
+        parts: Independent estimates, at least two, or draws of a regression; float64 of shape
+            (parts, players, outputs).
+        phi: Values of a regression, shape (players, outputs). None if the estimate is the mean of
+            the parts.
     Returns:
-        A share; NaN if T-SHAP is undefined when one part is left out.
+        A share; NaN if T-SHAP is undefined when one part is left out, or in a draw.
     """
     return _compute_share_error(
         parts, phi, lambda values: compute_t_shap(values, text_players)
@@ -295,6 +292,13 @@ def compute_jackknife_error(left_out: np.ndarray) -> float:
     return float(np.sqrt((count - 1) * mean_square))
 
 
+def compute_draw_error(draws: np.ndarray, value: float) -> float:
+    """Return the root mean square distance of a statistic's draws, of shape (draws,), from its value;
+    NaN if one of them is NaN.
+    """
+    return float(np.sqrt(np.mean((draws - value) ** 2)))
+
+
 def classify_skew(share: float) -> Literal["textual", "visual", "balanced"]:
     """Return the modality that a model uses more: a mean T-SHAP more than 5 points away from 50
     percent is a skew.
@@ -333,26 +337,35 @@ def _measure(
         return TShap(value, 0.0, corrected=value)
     if parts is None:
         return TShap(value, math.nan, "the estimator gives no independent parts")
+    if estimate.pairs is not None:
+        return _measure_regression(estimate.phi, parts, estimate.pairs, compute_share)
     if len(parts) < 2:
-        part = (
-            "one random pair of coalitions"
-            if estimate.fitted
-            else "one permutation with its reverse"
-        )
-        return TShap(value, math.nan, f"{part}; a standard error needs two")
+        too_few = "one permutation with its reverse; a standard error needs two"
+        return TShap(value, math.nan, too_few)
 
-    # The jackknife corrects the bias of a mean over parts. The values of a regression are not the
-    # mean of its parts.
-    if estimate.fitted:
-        error = _compute_share_error(parts, estimate.phi, compute_share)
-        corrected = math.nan
-    else:
-        error = _compute_share_error(parts, None, compute_share)
-        corrected = _correct_share(parts, compute_share)
-    reason = None
-    if math.isnan(error):
-        reason = "T-SHAP is undefined without one permutation"
+    error = _compute_share_error(parts, None, compute_share)
+    corrected = _correct_share(parts, compute_share)
+    is_undefined = math.isnan(error)
+    reason = "T-SHAP is undefined without one permutation" if is_undefined else None
     return TShap(value, error, reason, len(parts), corrected)
+
+
+def _measure_regression(
+    phi: np.ndarray,
+    draws: np.ndarray,
+    pairs: int,
+    compute_share: Callable[[np.ndarray], np.ndarray],
+) -> TShap:
+    """Return the share of the text of a regression with its standard error, which has a degree of
+    freedom less than there are pairs.
+    """
+    value = float(compute_share(phi))
+    if pairs < 2:
+        too_few = "fewer than two pairs of coalitions beyond those that a regression needs; two give an error"
+        return TShap(value, math.nan, too_few)
+    error = _compute_share_error(draws, phi, compute_share)
+    reason = "T-SHAP is undefined in a draw" if math.isnan(error) else None
+    return TShap(value, error, reason, pairs)
 
 
 def _correct_share(
@@ -374,14 +387,10 @@ def _compute_share_error(
     phi: np.ndarray | None,
     compute_share: Callable[[np.ndarray], np.ndarray],
 ) -> float:
-    """Return the jackknife error of a share; see `compute_t_shap_error`."""
-    # The error of the parts' mean and the distance of a regression from that mean add up as
-    # squares.
-    error = compute_jackknife_error(compute_share(average_leaving_one_out(parts)))
+    """Return the standard error of a share; see `compute_t_shap_error`."""
     if phi is None:
-        return error
-    bias = float(compute_share(phi) - compute_share(parts.mean(axis=0)))
-    return math.hypot(error, bias)
+        return compute_jackknife_error(compute_share(average_leaving_one_out(parts)))
+    return compute_draw_error(compute_share(parts), float(compute_share(phi)))
 
 
 def _explain_undefined(phi: np.ndarray) -> str:

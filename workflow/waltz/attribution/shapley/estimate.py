@@ -11,7 +11,7 @@ import numpy as np
 from waltz.fidelity import Fidelity, Profile
 
 MIN_PARTS = 10
-"""Minimum number of permutations, or random pairs of a regression, before a standard error may stop
+"""Minimum number of permutations, or chosen pairs of a regression, before a standard error may stop
 the sampling.
 """
 
@@ -74,11 +74,11 @@ class Estimate:
         base_value: Value of the empty coalition, float64 of shape (outputs,).
         value: Value of all players together, float64 of shape (outputs,).
         requested: Number of requested coalitions; a repeated coalition counts each time.
-        parts: Independent estimates, float64 of shape (parts, players, outputs): one for each
-            permutation with its reverse, whose mean is `phi`, or one for each random pair of a
-            regression. None without such estimates.
+        parts: Estimates, float64 of shape (parts, players, outputs), from which the standard error
+            of a statistic follows: one for each permutation with its reverse, whose mean is `phi`,
+            or draws from the posterior of a regression. None without such estimates.
         exact: Whether nothing was sampled.
-        fitted: Whether `phi` comes from a regression, so that it is not the mean of `parts`.
+        pairs: Number of pairs of coalitions that a regression chose; None without a regression.
         stopped_by: Why an estimation with a target standard error of T-SHAP ended; None without a
             target.
     """
@@ -89,7 +89,7 @@ class Estimate:
     requested: int
     parts: np.ndarray | None = None
     exact: bool = False
-    fitted: bool = False
+    pairs: int | None = None
     stopped_by: StoppedBy | None = None
 
     @property

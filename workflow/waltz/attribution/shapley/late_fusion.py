@@ -30,14 +30,17 @@ from waltz.attribution.published import count_permutation_coalitions
 from waltz.attribution.shapley.estimate import MIN_PARTS, Estimate, describe_stop
 from waltz.attribution.shapley.estimators import MAX_EXACT_PLAYERS, choose_sampler
 from waltz.attribution.shapley.regression import (
+    DRAWS,
     GROWTH,
     MAX_COALITIONS,
     Fit,
+    PartFit,
     count_fixed_subsets,
     draw_subsets,
+    factorize,
     fit_subsets,
 )
-from waltz.attribution.t_shap import compute_t_shap_error
+from waltz.attribution.t_shap import measure_t_shap
 from waltz.models.batches import ProgressCallback, ignore_progress, run_in_halves
 from waltz.models.encoders.coalitions import EncoderPlayers, cut_evenly, join_states
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
@@ -231,101 +234,83 @@ def compute_cross_interactions(text: ModalityMeans, image: ModalityMeans) -> np.
     return pairs
 
 
-def compute_parts(text: ModalityMeans, image: ModalityMeans) -> list[np.ndarray]:
-    """Return the Shapley values that result when one random pair of a regression is left out, for
-    each such pair.
-
-    The residuals of the pair are added for all coalitions of its sizes (see `regression.Fit`).
-
-    Returns:
-        For each modality with a regression, float64 of shape (pairs, tokens + patches).
+def compute_error_covariance(text: ModalityMeans, image: ModalityMeans) -> np.ndarray:
+    """Return the posterior covariance of the Shapley values of the maskable tokens and patches, from
+    the regressions of both modalities: float64 of shape (tokens + patches, tokens + patches).
     """
-    values = np.concatenate(compute_shapley_values(text, image))
-    parts = []
-    if text.fit is not None:
-        text_changes, image_changes = _compute_changes(text.fit, text, image)
-        parts.append(values + np.concatenate([text_changes, image_changes], axis=1))
-    if image.fit is not None:
-        image_changes, text_changes = _compute_changes(image.fit, image, text)
-        parts.append(values + np.concatenate([text_changes, image_changes], axis=1))
-    return parts
+    n_tokens, n_patches = len(text.gains), len(image.gains)
+    tokens_first = np.arange(n_tokens + n_patches)
+    patches_first = np.roll(tokens_first, -n_tokens)
+    covariance = np.zeros((n_tokens + n_patches, n_tokens + n_patches))
+    for modality, opposite, order in (
+        (text, image, tokens_first),
+        (image, text, patches_first),
+    ):
+        if modality.fit is not None:
+            for part in modality.fit.parts:
+                covariance[np.ix_(order, order)] += _compute_part_covariance(
+                    part, modality, opposite
+                )
+    return covariance
 
 
-def _compute_changes(
-    fit: Fit, modality: ModalityMeans, opposite: ModalityMeans
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return how the Shapley values change if a random pair of one modality's regression is left
-    out.
-
-    Args:
-        fit: The regression of the modality.
-        modality: The modality with this regression.
-        opposite: The other modality.
-    Returns:
-        Changes of the values of this modality, (pairs, players), and of the other modality, (pairs,
-        opposite players).
+def _compute_part_covariance(
+    part: PartFit, modality: ModalityMeans, opposite: ModalityMeans
+) -> np.ndarray:
+    """Return the covariance of the Shapley values of a modality's players, then of the other
+    modality's, that one part of the regression of the modality leaves.
     """
     n_players, n_opposite = len(modality.gains), len(opposite.gains)
-    # Axes: p: pairs, h: halves of a pair, d: width; i: players of this modality and s: their
-    # positions, j: players of the other modality and u: their positions.
-    # The pair changes the gains of this modality, which are multiplied by the means of the other
-    # modality.
-    expected_means = compute_interleaving(n_players, n_opposite) @ opposite.means  # sd
-    player_changes = np.einsum(
-        "phis,phs->pi", fit.gain_changes, fit.residuals @ expected_means.T
-    )
-    # The pair changes the means of this modality, which are multiplied by the gains of the other
-    # modality.
+    # The misses of the pairs give the covariance of the errors of a vector: that of their R, where misses = Q R.
+    misses = np.linalg.qr(part.misses / math.sqrt(len(part.misses)), mode="r")
+    # An error e of the gains of player i at s changes the value of player i by e times the mean of the other modality.
+    expected_means = compute_interleaving(n_players, n_opposite) @ opposite.means
+    own_weights = misses @ expected_means.T  # (misses, positions)
+    # It changes the means after s and more players, and by these the values of the other modality.
     interleaving = compute_interleaving(n_opposite, n_players)
-    gains = np.einsum("jud,us->jsd", opposite.gains, interleaving)
-    residual_gains = np.einsum("phd,jsd->phjs", fit.residuals, gains)
-    opposite_changes = np.einsum("phs,phjs->pj", fit.mean_changes, residual_gains)
-    return player_changes, opposite_changes
+    opposite_gains = np.einsum("jud,us->jsd", opposite.gains, interleaving)
+    later_gains = np.flip(np.cumsum(np.flip(opposite_gains, axis=1), axis=1), axis=1)
+    # (misses, opposite players, positions)
+    opposite_weights = np.einsum("md,jsd->mjs", misses, later_gains[:, 1:])
 
-
-def compute_parts_error(
-    parts: Sequence[np.ndarray], phi: np.ndarray, text_players: int
-) -> float:
-    """Return the standard error of T-SHAP by the jackknife, in which each random pair is left out
-    in turn.
-
-    Args:
-        parts: For each modality with a regression, the values without each of its pairs, shape
-            (pairs, players).
-        phi: The values of the full regressions, shape (players,).
-        text_players: Number of text players, which come first.
-    Returns:
-        The root of the sum of squares of both modalities' errors; NaN if a modality has fewer than
-        two pairs.
-    """
-    if any(len(modality_parts) < 2 for modality_parts in parts):
-        return math.nan
-    errors = [
-        compute_t_shap_error(modality_parts[:, :, None], text_players, phi[:, None])
-        for modality_parts in parts
-    ]
-    return math.hypot(*errors)
+    # Prior covariances of the gains of a player with those of all players, and of all with all.
+    with_all = part.per_player + n_players * part.shared
+    explained = part.explain(part.covariances)  # (players, positions, pairs)
+    explained_of_all = explained.sum(axis=0)
+    # (positions, players * pairs): a copy in this order makes the products below fast.
+    explained_by_position = explained.swapaxes(0, 1).reshape(n_players, -1)
+    covariance = np.zeros((n_players + n_opposite, n_players + n_opposite))
+    values, cross = (
+        covariance[:n_players, :n_players],
+        covariance[:n_players, n_players:],
+    )
+    opposite_values = covariance[n_players:, n_players:]
+    for own_weight, opposite_weight in zip(own_weights, opposite_weights, strict=True):
+        values += own_weight @ part.shared @ own_weight
+        values += own_weight @ part.per_player @ own_weight * np.eye(n_players)
+        cross += opposite_weight @ with_all @ own_weight
+        opposite_values += n_players * opposite_weight @ with_all @ opposite_weight.T
+        explained_own = (own_weight @ explained_by_position).reshape(n_players, -1)
+        explained_opposite = opposite_weight @ explained_of_all
+        explained_values = np.concatenate([explained_own, explained_opposite])
+        covariance -= explained_values @ explained_values.T
+    covariance[n_players:, :n_players] = cross.T
+    return covariance
 
 
 @dataclass(frozen=True, eq=False)
 class FactorizedEstimate:
-    """Hold the Shapley values of a late-fusion game, with the error of T-SHAP.
+    """Hold the Shapley values of a late-fusion game.
 
     Attributes:
         estimate: The values. `requested` counts encoder passes; each text counts the passes of the
             shared image too.
         passes: Number of encoder passes that no earlier text had made.
-        t_shap_se: Standard error of T-SHAP, a share; 0 for exact values, NaN if a regression has
-            fewer than two random pairs.
-        parts: Number of random pairs behind the error, of the modality that has fewer; infinite for
-            exact values.
         interactions: See `compute_cross_interactions`; None if they were not requested.
     """
 
     estimate: Estimate
     passes: int
-    t_shap_se: float
-    parts: float
     interactions: np.ndarray | None = None
 
 
@@ -495,12 +480,10 @@ def _estimate_game(
         )
         image, new_passes = images.average(game, patches, patch_passes)
         passes += new_passes
-        estimate, error, pairs = _combine_modalities(encoder, game, text, image)
+        estimate = _combine_modalities(encoder, game, text, image)
         was_met = is_met
-        is_met = (
-            standard_error is not None
-            and pairs >= MIN_PARTS
-            and error <= standard_error
+        is_met = standard_error is not None and _has_error_within(
+            estimate, game.n_text_players, standard_error
         )
         is_reached = was_met and is_met
         if is_reached:
@@ -516,7 +499,18 @@ def _estimate_game(
         )
     # Passes of an image that an earlier text made are not counted again.
     passes += text.passes + len(cached_images.known) - known_before
-    return FactorizedEstimate(estimate, passes, error, pairs, cross)
+    return FactorizedEstimate(estimate, passes, cross)
+
+
+def _has_error_within(
+    estimate: Estimate, text_players: int, standard_error: float
+) -> bool:
+    """Return whether T-SHAP has at most a standard error, which exact values always have."""
+    if estimate.exact:
+        return True
+    has_pairs = estimate.pairs is not None and estimate.pairs >= MIN_PARTS
+    t_shap = measure_t_shap(estimate, text_players)
+    return has_pairs and t_shap.standard_error <= standard_error
 
 
 def _list_rounds(
@@ -533,7 +527,7 @@ def _list_rounds(
         return [(2**tokens, 2**patches)]
     budgets = []
     if grows:
-        # The first check needs MIN_PARTS random pairs, of two passes each, in both modalities.
+        # The first check needs MIN_PARTS chosen pairs, of two passes each, in both modalities.
         count = (
             count_fixed_subsets(tokens) + count_fixed_subsets(patches) + 4 * MIN_PARTS
         )
@@ -571,36 +565,30 @@ def _combine_modalities(
     game: EncoderPlayers,
     text: ModalityMeans,
     image: ModalityMeans,
-) -> tuple[Estimate, float, float]:
-    """Return the estimate of a game, the standard error of T-SHAP, and the number of random pairs
-    behind it.
-
-    The number is infinite for exact values; with two regressions it is the smaller number.
-    """
+) -> Estimate:
+    """Return the estimate of a game; with two regressions, `pairs` is the smaller number."""
     free_tokens, free_patches = _find_free_players(game)
     free = np.concatenate([free_tokens, free_patches + game.n_text_players])
     # A player that is never masked adds nothing: its value stays 0.
     phi = np.zeros(len(game))
     phi[free] = encoder.scale * np.concatenate(compute_shapley_values(text, image))
-    parts = []
-    for free_parts in compute_parts(text, image):
-        modality_parts = np.zeros((len(free_parts), len(game)))
-        modality_parts[:, free] = encoder.scale * free_parts
-        parts.append(modality_parts)
-
-    estimate = Estimate(
+    fits = [modality.fit for modality in (text, image) if modality.fit is not None]
+    parts = None
+    if fits:
+        factor = factorize(compute_error_covariance(text, image))
+        errors = np.zeros((DRAWS, len(game)))
+        normal = np.random.default_rng(0).normal(size=(DRAWS, len(free)))
+        errors[:, free] = encoder.scale * normal @ factor.T
+        parts = np.concatenate([phi + errors, phi - errors])[:, :, None]
+    return Estimate(
         phi=phi[:, None],
         base_value=_compute_end_value(encoder, text.means[0], image.means[0]),
         value=_compute_end_value(encoder, text.means[-1], image.means[-1]),
         requested=text.passes + image.passes,
-        # With two regressions, a part of one regression has no counterpart in the other, so that no
-        # parts are given.
-        parts=parts[0][:, :, None] if len(parts) == 1 and len(parts[0]) else None,
-        exact=not parts,
-        fitted=bool(parts),
+        parts=parts,
+        exact=not fits,
+        pairs=min((fit.pairs for fit in fits), default=None),
     )
-    fewest_pairs = min(map(len, parts), default=math.inf)
-    return estimate, compute_parts_error(parts, phi, game.n_text_players), fewest_pairs
 
 
 def _compute_end_value(

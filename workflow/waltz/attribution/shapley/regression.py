@@ -1,19 +1,20 @@
 """Regression on coalitions: Shapley values of the smoothest function that has the values of some
 coalitions.
 
-The value of a coalition is predicted from the values v of m coalitions as v(S) = c + Σ α(B) r^d(S,
-B), with d(S, B) the number of players in which S and B differ, c the mean of v(all) and v(none),
-and α such that the prediction is right for all m coalitions. This is the mean of a Gaussian process
-on coalitions with correlation r^d. Among `CORRELATIONS`, r is the value that predicts each of the m
-values best from the others; near 1 the prediction is additive. The mean of a prediction over the
-coalitions of one size, with or without a player, has a closed form, so that the Shapley values of
-the prediction need no sampling.
+Each game v is the sum of an odd part (v(S) - v(rest)) / 2, with the rest the complement of S, and an
+even part (v(S) + v(rest)) / 2. Shapley values depend on the odd part alone. Each part is predicted
+by the mean of a Gaussian process on coalitions: with d(S, B) the number of players in which S and B
+differ, the values of S and B have the correlation r^d, so that y(S) = (v(S) - v(rest)) / sqrt(2) has
+the covariance r^d - r^(n - d), and the same sum of the even part r^d + r^(n - d). Both parts are
+independent. Among `CORRELATIONS`, r is the value that predicts each known y best from the others; near
+1 the prediction is additive. The mean of a prediction over the coalitions of one size, with or
+without a player, has a closed form, so that the Shapley values of the prediction need no sampling.
 
 The coalitions are: no player, all players, each single player, all players but one; then pairs of a
-random coalition and its complement, of all sizes in turn. The Shapley values are exact if all
-coalitions are known, or if r describes the game. Otherwise the gains in unknown coalitions are
-predicted too close to the gains in known ones; this bias shrinks with more coalitions. Leaving out
-each random pair in turn shows how far the prediction is off, which gives a standard error.
+coalition and its complement. The first pairs lower the posterior variance of the Shapley values most,
+the later ones do so among the coalitions of each size in turn. The Shapley values are exact if all
+coalitions are known, or if r describes the game. The posterior covariance, with the variance that the
+leave-one-out residuals show, gives draws of the error.
 """
 
 import functools
@@ -23,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from waltz.attribution.shapley.estimate import (
     MIN_PARTS,
@@ -51,33 +53,70 @@ MAX_MISFIT = 3e-5
 """Largest allowed difference of a prediction from a value that it was fitted to, a share of the
 largest value.
 """
+DESIGN_DECAY = 4.0
+"""Decay -n log r of the correlation r under which coalitions are chosen, before any value is known."""
+CANDIDATES = 600
+"""Number of random coalitions, of all sizes alike, among which the best ones are chosen."""
+DRAWS = 64
+"""Number of draws of the error of a prediction; each is taken with both signs."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartFit:
+    """Hold the prediction of the odd or the even part of a game, and what it leaves unknown.
+
+    A value has any width: one number for each output, or a vector of an encoder. A gain is that of a
+    player at a position, over all orders of the players; an order in which another player has this
+    position counts as zero. All arrays are float64.
+
+    The posterior covariance of the gains of players i and j at positions s and t, for a variance of
+    1, is `shared`[s, t], plus `per_player`[s, t] if i = j, minus the product of E[i, s] and E[j, t], with E
+    what `explain` returns for `covariances`.
+
+    Attributes:
+        gains: Predicted gains, (players, positions, width).
+        per_player: (positions, positions).
+        shared: (positions, positions).
+        covariances: Covariance of each gain with y of each pair, (players, positions, pairs).
+        lower: Lower triangular factor of the covariance of y, (pairs, pairs).
+        misses: Leave-one-out residual of each pair over its standard deviation, (pairs, width).
+            Their mean square is the variance.
+    """
+
+    gains: np.ndarray
+    per_player: np.ndarray
+    shared: np.ndarray
+    covariances: np.ndarray
+    lower: np.ndarray
+    misses: np.ndarray
+
+    def explain(self, covariances: np.ndarray) -> np.ndarray:
+        """Return factors whose products are the covariances that the known y explain.
+
+        Args:
+            covariances: Covariances of some sums of gains with y, (..., pairs).
+        """
+        rows = covariances.reshape(-1, len(self.lower))
+        explained: np.ndarray = solve_triangular(self.lower, rows.T, lower=True).T
+        return explained.reshape(covariances.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
     """Hold the averages of a prediction of all coalitions from which Shapley values are computed.
 
-    A value has any width: one number for each output, or a vector of an encoder. All arrays are
-    float64.
-
     Attributes:
-        gains: Mean gain of a player at a position, over all orders of the players, (players,
-            positions, width). An order in which another player has this position counts as zero, so
-            that the sum over positions is phi.
-        means: Mean value of the coalitions of each size, (players + 1, width).
-        residuals: For each random pair of complements, the values minus their prediction without
-            this pair, (pairs, 2, width).
-        gain_changes: Change of `gains` for each unit of a residual, (pairs, 2, players, positions),
-            if the pair is left out of the prediction, and its residuals are then added for all
-            coalitions of its sizes.
-        mean_changes: The same change of `means`, (pairs, 2, players + 1).
+        gains: Sum of the gains of both parts, float64 of shape (players, positions, width). The sum
+            over positions is phi.
+        means: Mean value of the coalitions of each size, float64 of shape (players + 1, width).
+        parts: The odd and the even part.
+        pairs: Number of pairs of complements beyond those that every regression needs.
     """
 
     gains: np.ndarray
     means: np.ndarray
-    residuals: np.ndarray
-    gain_changes: np.ndarray
-    mean_changes: np.ndarray
+    parts: tuple[PartFit, PartFit]
+    pairs: int
 
 
 def count_fixed_subsets(players: int) -> int:
@@ -91,43 +130,143 @@ def count_fixed_subsets(players: int) -> int:
 def draw_subsets(players: int, count: int, seed: Sequence[int]) -> np.ndarray:
     """Return distinct coalitions for a regression: bool of shape (k, players), k at most `count`.
 
-    The coalitions that every regression needs come first, then random coalitions, each followed by
-    its complement. A larger count with the same seed begins with the coalitions of a smaller one.
+    Each coalition is followed by its complement. The coalitions that every regression needs come
+    first. A larger count with the same seed begins with the coalitions of a smaller one.
+    """
+    n_fixed = count_fixed_subsets(players)
+    n_pairs = max(0, (count - n_fixed) // 2)
+    halves = np.concatenate(
+        [_list_fixed_halves(players), _choose_halves(players, n_pairs, tuple(seed))]
+    )
+    return np.stack([halves, ~halves], axis=1).reshape(-1, players)
+
+
+def _list_fixed_halves(players: int) -> np.ndarray:
+    """Return the coalitions of no player and of single players, one of each pair of complements:
+    bool of shape (pairs, players).
     """
     nobody = np.zeros((1, players), dtype=bool)
-    single = np.eye(players, dtype=bool)
-    fixed = np.concatenate([nobody, ~nobody, single, ~single])
-    # With two players or fewer some of these coalitions are equal; only the first of them stays.
-    first_positions = np.unique(fixed, axis=0, return_index=True)[1]
-    fixed = fixed[np.sort(first_positions)]
-
-    n_pairs = max(0, (count - len(fixed)) // 2)
-    all_halves = _draw_halves(players, np.random.default_rng(seed))
-    halves = list(itertools.islice(all_halves, n_pairs))
-    if not halves:
-        return fixed
-    coalitions = np.array(halves)  # (pairs, players)
-    # (pairs, 2, players): each coalition with its complement, one after the other.
-    pairs = np.stack([coalitions, ~coalitions], axis=1)
-    return np.concatenate([fixed, pairs.reshape(-1, players)])
+    halves = np.concatenate([nobody, np.eye(players, dtype=bool)])
+    # With two players or fewer, the complement of a single player comes before it.
+    return halves[: count_fixed_subsets(players) // 2]
 
 
-def _draw_halves(players: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield random coalitions of the sizes from 2 to players // 2 in turn, one of each pair of
-    complements.
-
-    It ends when every pair was drawn.
+@functools.lru_cache(maxsize=256)
+def _choose_halves(players: int, count: int, seed: tuple[int, ...]) -> np.ndarray:
+    """Return the first coalitions of `_generate_halves`: read-only bool of shape (k, players), k at
+    most `count`.
     """
-    # The number of pairs of each size that are not drawn yet.
+    generated = _generate_halves(players, np.random.default_rng(seed))
+    halves = list(itertools.islice(generated, count))
+    chosen = np.array(halves, dtype=bool).reshape(-1, players)
+    chosen.flags.writeable = False  # shared by all calls
+    return chosen
+
+
+def _generate_halves(
+    players: int, generator: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Yield coalitions of the sizes from 2 to players // 2, one of each pair of complements.
+
+    As many as there are players are the best candidates of any size. The later ones have the size
+    that has fewest so far; they are the best candidates of the size while it has some, then random.
+    It ends when every pair was yielded.
+    """
+    # The number of pairs of each size that are not yielded yet.
     left = {size: _count_pairs(players, size) for size in range(2, players // 2 + 1)}
+    n_yielded = dict.fromkeys(left, 0)
     seen: set[bytes] = set()
+    candidates = _draw_candidates(players, left, generator)
+    greedy = _GreedyDesign(players, candidates)
     while any(left.values()):
-        sizes = [size for size, count in left.items() if count]
-        for size in generator.permutation(sizes).tolist():
+        open_sizes = [size for size, count in left.items() if count]
+        if sum(n_yielded.values()) >= players:
+            fewest = min(n_yielded[size] for size in open_sizes)
+            turn = [size for size in open_sizes if n_yielded[size] == fewest]
+            open_sizes = [int(generator.choice(turn))]
+        half = greedy.choose(open_sizes)
+        if half is None:
+            size = int(generator.choice(open_sizes))
+            half = _draw_unseen(players, size, generator, seen)
+        size = int(half.sum())
+        seen.add(half.tobytes())
+        left[size] -= 1
+        n_yielded[size] += 1
+        yield half
+
+
+def _draw_candidates(
+    players: int, possible: dict[int, int], generator: np.random.Generator
+) -> np.ndarray:
+    """Return random coalitions, as many of each size: bool of shape (candidates, players).
+
+    Args:
+        possible: Number of pairs of complements of each size.
+    """
+    candidates = []
+    for size, n_possible in possible.items():
+        seen: set[bytes] = set()
+        for _ in range(min(CANDIDATES // len(possible), n_possible)):
             half = _draw_unseen(players, size, generator, seen)
             seen.add(half.tobytes())
-            left[size] -= 1
-            yield half
+            candidates.append(half)
+    return np.array(candidates, dtype=bool).reshape(-1, players)
+
+
+class _GreedyDesign:
+    """Choose coalitions one after the other, each of which lowers the sum of the posterior variances
+    of the Shapley values most (A-optimal).
+
+    The posterior covariances of all candidates follow from a Cholesky decomposition that grows by a
+    column with each chosen coalition.
+    """
+
+    def __init__(self, players: int, candidates: np.ndarray) -> None:
+        fixed = _list_fixed_halves(players)
+        self.halves = np.concatenate([fixed, candidates])
+        self.sizes = self.halves.sum(axis=1)
+        self.is_free = np.ones(len(self.halves), dtype=bool)
+        self.correlation = choose_design_correlation(players)
+        # Posterior covariance of phi with y, (players, halves), and variance of y, (halves,).
+        gain_covariances = _compute_gain_covariances(self.halves, self.correlation, -1)
+        self.phi_covariances = gain_covariances.sum(axis=1)
+        self.variances = np.full(len(self.halves), 1 - self.correlation**players)
+        self.columns = np.zeros((0, len(self.halves)))
+        for position in range(len(fixed)):
+            self._add(position)
+
+    def choose(self, sizes: Sequence[int]) -> np.ndarray | None:
+        """Return the best free candidate of some sizes, bool of shape (players,); None if there is
+        none.
+        """
+        is_allowed = self.is_free & np.isin(self.sizes, sizes)
+        if not is_allowed.any():
+            return None
+        explained = (self.phi_covariances**2).sum(axis=0)
+        decreases = explained / np.maximum(self.variances, NUGGET)
+        best = int(np.where(is_allowed, decreases, -1.0).argmax())
+        self._add(best)
+        chosen: np.ndarray = self.halves[best]
+        return chosen
+
+    def _add(self, position: int) -> None:
+        """Take the value of a coalition as known."""
+        players = self.halves.shape[1]
+        distances = (self.halves != self.halves[position]).sum(axis=1)
+        covariances = _correlate(distances, self.correlation, players, -1)
+        covariances = covariances - self.columns[:, position] @ self.columns
+        deviation = math.sqrt(max(self.variances[position], NUGGET))
+        column = covariances / deviation
+        weights = self.phi_covariances[:, [position]] / deviation
+        self.phi_covariances = self.phi_covariances - weights * column
+        self.variances = self.variances - column**2
+        self.columns = np.concatenate([self.columns, column[None]])
+        self.is_free[position] = False
+
+
+def choose_design_correlation(players: int) -> float:
+    """Return the correlation under which coalitions are chosen."""
+    return math.exp(-DESIGN_DECAY / players)
 
 
 def _draw_unseen(
@@ -160,81 +299,127 @@ def fit_subsets(masks: np.ndarray, values: np.ndarray) -> Fit:
         masks: Coalitions of `draw_subsets`, bool of shape (m, players), at least one player.
         values: Their values, float64 of shape (m, width).
     """
-    players = masks.shape[1]
-    # c, the mean of v(none) and v(all), which come first
+    odd = _fit_part(masks, values, -1)
+    even = _fit_part(masks, values, 1)
+    gains = odd.gains + even.gains
+    # The gains of all players at a position are what the mean value rises by.
+    rises = np.cumsum(gains.sum(axis=0), axis=0)  # (players, width)
+    means = np.concatenate([values[:1], values[0] + rises])
+    pairs = (len(masks) - count_fixed_subsets(masks.shape[1])) // 2
+    return Fit(gains, means, (odd, even), pairs)
+
+
+def _fit_part(masks: np.ndarray, values: np.ndarray, sign: int) -> PartFit:
+    """Predict the odd part (sign -1) or the even part (sign 1) of a game; see `fit_subsets`."""
+    halves = masks[::2]
+    players = halves.shape[1]
+    # The mean of v(none) and v(all), which come first; the odd part does not depend on it.
     center = values[:2].mean(axis=0)
+    centered = values - center
+    part_values = (centered[::2] + sign * centered[1::2]) / math.sqrt(
+        2
+    )  # (pairs, width)
     # With members coded as 1 and -1, the product of two coalitions is players - 2 d.
-    signs = 2.0 * masks - 1
-    # d(S, B), of shape (m, m)
+    signs = 2.0 * halves - 1
+    # d(S, B), of shape (pairs, pairs)
     distances = np.rint(players - signs @ signs.T) / 2
-    correlation, inverse = _choose_correlation(distances, values - center)
-    # alpha, of shape (m, width)
-    coefficients = inverse @ (values - center)
+    correlation, inverse = _choose_correlation(distances, players, sign, part_values)
+    coefficients = inverse @ part_values
 
-    # gain_weights[i, s, B] is the mean of r^d(S + i, B) - r^d(S, B) over coalitions S of size s without player i, times
-    # 1 / n, the chance that player i stands at position s. S + i and S differ from B alike in the other n - 1 players,
-    # so that the difference is (1 - r) r^d of these, positive where B has player i.
-    sizes = masks.sum(axis=1)  # (m,)
-    sizes_without = sizes[None] - masks.T  # (players, m): members of B but for player i
-    # (sizes of S, sizes of B)
-    mean_powers = _average_correlation(players - 1, correlation)
-    # (players, positions, m)
-    powers_without = mean_powers[:, sizes_without].swapaxes(0, 1)
-    gain_signs = np.where(masks.T, 1.0, -1.0)[:, None]  # (players, 1, m)
-    gain_weights = (1 - correlation) / players * gain_signs * powers_without
-    # mean_weights[s, B] is the mean of r^d(S, B) over all coalitions S of size s.
-    # (players + 1, m)
-    mean_weights = _average_correlation(players, correlation)[:, sizes]
-
-    # The residuals of a pair that is left out follow from the full fit (leave-two-out of a Gaussian
-    # process): the block of the inverse that belongs to the pair, solved for the coefficients of
-    # the pair.
-    fixed = count_fixed_subsets(players)
-    # (pairs, 2): positions of a coalition and its complement
-    pairs = np.arange(fixed, len(masks)).reshape(-1, 2)
-    blocks = inverse[pairs[:, :, None], pairs[:, None, :]]  # (pairs, 2, 2)
-    residuals = np.linalg.solve(blocks, coefficients[pairs])  # (pairs, 2, width)
-
-    # Leaving a pair out changes the coefficients by minus the pair's columns of the inverse, times
-    # the residuals.
-    gain_columns = (gain_weights @ inverse[:, fixed:]).reshape(players, players, -1, 2)
-    mean_columns = (mean_weights @ inverse[:, fixed:]).reshape(players + 1, -1, 2)
-    # (pairs, 2, players, positions)
-    gain_changes = -np.moveaxis(gain_columns, (2, 3), (0, 1))
-    mean_changes = -np.moveaxis(mean_columns, (1, 2), (0, 1))  # (pairs, 2, players + 1)
-    _add_strata(gain_changes, mean_changes, masks[fixed:].reshape(-1, 2, players))
-    return Fit(
-        gains=np.tensordot(gain_weights, coefficients, axes=1),
-        means=center + mean_weights @ coefficients,
-        residuals=residuals,
-        gain_changes=gain_changes,
-        mean_changes=mean_changes,
+    gain_covariances = _compute_gain_covariances(halves, correlation, sign)
+    covariance = _correlate(distances, correlation, players, sign)
+    lower = np.linalg.cholesky(covariance + NUGGET * np.eye(len(halves)))
+    per_player, shared = _compute_prior(players, correlation, sign)
+    return PartFit(
+        gains=np.tensordot(gain_covariances, coefficients, axes=1),
+        per_player=per_player,
+        shared=shared,
+        covariances=gain_covariances,
+        lower=lower,
+        misses=coefficients / np.sqrt(np.diag(inverse))[:, None],
     )
 
 
+def _correlate(
+    distances: np.ndarray, correlation: float, players: int, sign: int
+) -> np.ndarray:
+    """Return the covariance of y for pairs at some distances: r^d - r^(n - d) for the odd part (sign
+    -1), r^d + r^(n - d) for the even part (sign 1).
+    """
+    covariances: np.ndarray = correlation**distances + sign * correlation ** (
+        players - distances
+    )
+    return covariances
+
+
+def _compute_gain_covariances(
+    halves: np.ndarray, correlation: float, sign: int
+) -> np.ndarray:
+    """Return the covariances of the gains with y of some coalitions: (players, positions, pairs)."""
+    # The covariance of the gain of player i at position s with v(B) is the mean of r^d(S + i, B) - r^d(S, B) over
+    # coalitions S of size s without player i, times 1 / n, the chance that player i stands at position s. S + i and S
+    # differ from B alike in the other n - 1 players, so that the difference is (1 - r) r^d of these, positive where B
+    # has player i. The complement of B has the opposite sign and n - 1 - |B without i| of the other players.
+    players = halves.shape[1]
+    sizes_without = halves.sum(axis=1)[None] - halves.T  # (players, pairs)
+    mean_powers = _average_correlation(players - 1, correlation)
+    part_powers = (mean_powers - sign * mean_powers[:, ::-1]) / math.sqrt(2)
+    # (players, positions, pairs)
+    powers_without = part_powers[:, sizes_without].swapaxes(0, 1)
+    gain_signs = np.where(halves.T, 1.0, -1.0)[:, None]  # (players, 1, pairs)
+    covariances: np.ndarray = (1 - correlation) / players * gain_signs * powers_without
+    return covariances
+
+
+@functools.cache
+def _compute_prior(
+    players: int, correlation: float, sign: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the prior covariances of gains at two positions, for a variance of 1: what the gains of
+    one player have beyond those of two players, and those of two players; both (positions,
+    positions).
+    """
+    powers = _average_correlation(players - 1, correlation)  # (positions, positions)
+    # The gain of player j after coalitions T of size t compares T + j with T; see
+    # `_compute_gain_covariances`. For i = j the sign of both differs.
+    same_player = 2 * powers
+    # T has player i with probability t / (n - 1).
+    positions = np.arange(players)
+    share = positions / max(players - 1, 1)
+    steps = np.diff(powers, axis=1)  # powers[s, t + 1] - powers[s, t]
+    rise = np.pad(steps, ((0, 0), (1, 0)))
+    fall = np.pad(steps, ((0, 0), (0, 1)))
+    two_players = share * rise - (1 - share) * fall
+    scale = (1 - correlation) / players**2
+    # The odd part of a gain at s is its mean with that at n - 1 - s, the even part half of their
+    # difference.
+    same_part, shared = (
+        scale * (covariances - sign * covariances[:, ::-1]) / 2
+        for covariances in (same_player, two_players)
+    )
+    return same_part - shared, shared
+
+
 def _choose_correlation(
-    distances: np.ndarray, values: np.ndarray
+    distances: np.ndarray, players: int, sign: int, values: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Choose the correlation that predicts each value best from all other values; return it with
-    the inverse matrix.
+    the inverse of the covariance.
 
     A correlation near 1 makes the equations of many coalitions nearly singular. Its prediction then
     smooths out the values that it was fitted to, and the correlation is skipped. The lowest
     correlation is never skipped.
 
     Args:
-        distances: d(S, B), float64 of shape (m, m), of coalitions that include the complement of
-            each of them.
-        values: Values minus their center, float64 of shape (m, width).
+        distances: d(S, B), float64 of shape (pairs, pairs), of one coalition of each pair.
+        sign: -1 for the odd part, 1 for the even part.
+        values: y of each pair, float64 of shape (pairs, width).
     """
     best: tuple[float, np.ndarray] = CORRELATIONS[0], distances
     smallest_error = math.inf
-    # The complement of a coalition is the one that differs from it in all players.
-    complements = distances.argmax(axis=1)  # (m,)
-    first_of_pair = np.flatnonzero(np.arange(len(distances)) < complements)
     for correlation in CORRELATIONS:
-        covariance = correlation**distances
-        inverse = _invert_pairs(covariance, first_of_pair, complements[first_of_pair])
+        covariance = _correlate(distances, correlation, players, sign)
+        inverse = np.linalg.inv(covariance + NUGGET * np.eye(len(distances)))
         coefficients = inverse @ values
         misfit = np.abs(covariance @ coefficients - values).max()
         is_fitted = misfit <= MAX_MISFIT * np.abs(values).max()
@@ -245,36 +430,6 @@ def _choose_correlation(
             best = correlation, inverse
             smallest_error = error
     return best
-
-
-def _invert_pairs(
-    covariance: np.ndarray, first: np.ndarray, second: np.ndarray
-) -> np.ndarray:
-    """Return the inverse of a covariance of coalitions and their complements, plus the nugget.
-
-    With A the covariance of the first coalitions of the pairs, and B their covariance with the
-    second coalitions, that of all is [[A, B], [B, A]]. The sum and the difference of the values of a
-    pair are uncorrelated, with covariances A + B and A - B up to a factor, so that two inversions of
-    half the size suffice.
-
-    Args:
-        covariance: float64 of shape (m, m).
-        first: Position of one coalition of each pair, (m / 2,).
-        second: Position of its complement, (m / 2,).
-    """
-    within = covariance[np.ix_(first, first)] + NUGGET * np.eye(len(first))
-    across = covariance[np.ix_(first, second)]
-    inverse_of_sum = np.linalg.inv(within + across)
-    inverse_of_difference = np.linalg.inv(within - across)
-    inverse_within = (inverse_of_sum + inverse_of_difference) / 2
-    inverse_across = (inverse_of_sum - inverse_of_difference) / 2
-
-    inverse = np.empty_like(covariance)
-    inverse[np.ix_(first, first)] = inverse_within
-    inverse[np.ix_(second, second)] = inverse_within
-    inverse[np.ix_(first, second)] = inverse_across
-    inverse[np.ix_(second, first)] = inverse_across
-    return inverse
 
 
 @functools.cache
@@ -306,40 +461,28 @@ def _average_correlation(players: int, correlation: float) -> np.ndarray:
     return means
 
 
-def _add_strata(
-    gain_changes: np.ndarray, mean_changes: np.ndarray, pairs: np.ndarray
-) -> None:
-    """Add to the changes the effect that a pair's residuals have on all undrawn coalitions of its
-    sizes.
+def _draw_phi(odd: PartFit, seed: int = 0) -> np.ndarray:
+    """Return Shapley values from their posterior: (2 `DRAWS`, players, width)."""
+    phi = odd.gains.sum(axis=1)
+    explained = odd.explain(odd.covariances.sum(axis=1))  # (players, pairs)
+    per_player = odd.per_player.sum() * np.eye(len(phi))
+    factor = factorize(per_player + odd.shared.sum() - explained @ explained.T)
+    # Each pair's misses get random signs, so that outputs vary together as their misses do.
+    shape = (DRAWS, len(phi), len(odd.misses))
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], shape)
+    errors = factor @ signs @ odd.misses / math.sqrt(len(odd.misses))
+    return np.concatenate([phi + errors, phi - errors])
 
-    A drawn pair is a random sample of the pairs of its sizes (a stratum). Its residuals therefore
-    estimate the residuals of all undrawn coalitions of these sizes.
 
-    Args:
-        gain_changes: Changed in place; of shape (pairs, 2, players, positions).
-        mean_changes: Changed in place; of shape (pairs, 2, players + 1).
-        pairs: The drawn coalitions, bool of shape (pairs, 2, players).
+def factorize(covariance: np.ndarray) -> np.ndarray:
+    """Return a matrix F with F F' = covariance, whose eigenvalues may be negative within rounding; NaN
+    if the covariance is not finite.
     """
-    count, _, players = pairs.shape
-    sizes = pairs.sum(axis=2)
-    lower_sizes = sizes.min(axis=1)
-    # Python's integers, since the number of possible pairs is too large for numpy's integers.
-    n_drawn = np.bincount(lower_sizes, minlength=players + 1).tolist()
-    for pair in range(count):
-        drawn_of_size = n_drawn[lower_sizes[pair]]
-        possible = _count_pairs(players, int(lower_sizes[pair]))
-        # If this pair is left out, possible - drawn + 1 pairs of its sizes are unknown.
-        weight = count / drawn_of_size * (possible - drawn_of_size + 1) / possible
-        for half in range(2):
-            size = int(sizes[pair, half])
-            mask = pairs[pair, half]
-            # At even n both coalitions of a pair can have the size n / 2, and share its stratum.
-            share = weight / 2 if 2 * size == players else weight
-            # A residual of a coalition is a gain of its last member, and a loss of the player that
-            # comes next.
-            gain_changes[pair, half, mask, size - 1] += share / size
-            gain_changes[pair, half, ~mask, size] -= share / (players - size)
-            mean_changes[pair, half, size] += share
+    if not np.isfinite(covariance).all():
+        return np.full_like(covariance, np.nan)
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    factor: np.ndarray = vectors * np.sqrt(np.maximum(eigenvalues, 0))
+    return factor
 
 
 def begin_regression(
@@ -352,7 +495,7 @@ def begin_regression(
     """Estimate Shapley values by a regression on coalitions.
 
     The first round evaluates the coalitions that every regression needs. Each other round evaluates
-    eight random pairs, for every budget, so that a larger budget with the same seed begins with the
+    eight pairs of coalitions, for every budget, so that a larger budget with the same seed begins with the
     rounds of a smaller one.
 
     Args:
@@ -362,10 +505,10 @@ def begin_regression(
         seed: Seed of the coalitions.
         text_players: Number of text players, for `standard_error`.
         standard_error: Stop once the standard error of T-SHAP, a share, is at most this in two
-            consecutive checks, after at least ten random pairs of coalitions; None takes all
+            consecutive checks, after at least ten pairs beyond the first round; None takes all
             evaluations.
     Returns:
-        An estimation with one part for each random pair.
+        An estimation whose parts are draws.
     Raises:
         UserError: The evaluations do not suffice for the coalitions that every regression needs.
     """
@@ -391,12 +534,11 @@ def begin_regression(
         is_due = standard_error is not None and len(values) >= next_check
         if is_last or is_due:
             n_checked = len(values)
-            fit = fit_subsets(coalitions[:n_checked], values)
-            phi = fit.gains.sum(axis=1)  # (players, outputs)
-            # parts[p] is phi when pair p is left out. p: pairs, h: halves of a pair, i: players, s:
-            # positions, d: outputs.
-            parts = phi + np.einsum("phis,phd->pid", fit.gain_changes, fit.residuals)
-            if standard_error is not None and len(parts) >= MIN_PARTS:
+            odd = _fit_part(coalitions[:n_checked], values, -1)
+            phi = odd.gains.sum(axis=1)  # (players, outputs)
+            parts = _draw_phi(odd)
+            pairs = (n_checked - required) // 2
+            if standard_error is not None and pairs >= MIN_PARTS:
                 was_met = is_met
                 is_met = (
                     compute_t_shap_error(parts, text_players, phi) <= standard_error
@@ -411,7 +553,7 @@ def begin_regression(
         base_value=values[0],
         value=values[1],
         requested=len(values),
-        parts=parts if len(parts) else None,
-        fitted=True,
+        parts=parts,
+        pairs=pairs,
         stopped_by=describe_stop(standard_error, is_reached),
     )

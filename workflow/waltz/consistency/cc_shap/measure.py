@@ -15,6 +15,7 @@ from waltz.attribution.t_shap import (
     MIN_CONTRIBUTION,
     average_leaving_one_out,
     compute_contribution_ratios,
+    compute_draw_error,
     compute_jackknife_error,
     find_contributing_outputs,
 )
@@ -488,42 +489,66 @@ def _average_ratios(
 def _compute_standard_error(
     answer: _MeanRatios, explanation: _MeanRatios
 ) -> tuple[float | None, str | None]:
-    """Return the jackknife standard error of CC-SHAP, or the reason why it has none."""
-    # Mean ratios when each part of the estimate is left out in turn, (parts, shared); None for
-    # exact values.
-    leaving_one_out: list[np.ndarray | None] = []
+    """Return the standard error of CC-SHAP, or the reason why it has none."""
     for name, ratios in (("answer", answer), ("explanation", explanation)):
-        estimate = ratios.shared.estimate
-        if estimate.exact:
-            leaving_one_out.append(None)
-            continue
-        if estimate.parts is None:
-            return None, f"the estimator of the {name} gives no independent parts"
-        if len(estimate.parts) < 2:
-            return (
-                None,
-                f"one permutation with its reverse for the {name}; a standard error needs two",
-            )
-        leaving_one_out.append(ratios.average(average_leaving_one_out(estimate.parts)))
+        reason = _explain_missing_error(name, ratios.shared.estimate)
+        if reason is not None:
+            return None, reason
 
-    answer_means, explanation_means = leaving_one_out
-    both = [means for means in leaving_one_out if means is not None]
-    if len(both) == 2 and len(both[0]) == len(both[1]):
-        # Answer and explanation were estimated with the same permutations, so that the same part of
-        # both is left out.
-        error = compute_jackknife_error(compute_cosine(*both))
+    answer_means, explanation_means = _change_means(answer), _change_means(explanation)
+    is_fitted = answer.shared.estimate.pairs is not None
+    is_same_kind = is_fitted == (explanation.shared.estimate.pairs is not None)
+    value = float(compute_cosine(answer.means, explanation.means))
+    if is_same_kind and len(answer_means) == len(explanation_means):
+        # Answer and explanation were estimated with the same coalitions, so that both change
+        # together.
+        cosines = compute_cosine(answer_means, explanation_means)
+        error = _compute_cosine_error(cosines, value, answer)
     else:
-        # The permutations were drawn independently, so that the variances of both add up.
-        errors = []
-        if answer_means is not None:
-            errors.append(
-                compute_jackknife_error(compute_cosine(answer_means, explanation.means))
-            )
-        if explanation_means is not None:
-            errors.append(
-                compute_jackknife_error(compute_cosine(explanation_means, answer.means))
-            )
-        error = math.hypot(*errors)
+        # The coalitions were drawn independently, so that the variances of both add up.
+        of_answer = compute_cosine(answer_means, explanation.means)
+        of_explanation = compute_cosine(explanation_means, answer.means)
+        error = math.hypot(
+            _compute_cosine_error(of_answer, value, answer),
+            _compute_cosine_error(of_explanation, value, explanation),
+        )
     if math.isnan(error):
-        return None, "CC-SHAP is undefined without one permutation"
+        return None, "CC-SHAP is undefined without one permutation, or in a draw"
     return error, None
+
+
+def _explain_missing_error(name: str, estimate: Estimate) -> str | None:
+    """Return the reason why an answer or explanation has no standard error; None if it has one."""
+    if estimate.exact:
+        return None
+    if estimate.parts is None:
+        return f"the estimator of the {name} gives no independent parts"
+    if estimate.pairs is not None:
+        if estimate.pairs < 2:
+            return (
+                f"fewer than two pairs of coalitions for the {name}; two give an error"
+            )
+    elif len(estimate.parts) < 2:
+        return f"one permutation with its reverse for the {name}; a standard error needs two"
+    return None
+
+
+def _change_means(ratios: _MeanRatios) -> np.ndarray:
+    """Return the mean ratios without each permutation in turn, in each draw of a regression, or the
+    exact ones alone: (parts, shared).
+    """
+    estimate = ratios.shared.estimate
+    if estimate.parts is None:
+        return ratios.means[None]
+    if estimate.pairs is not None:
+        return ratios.average(estimate.parts)
+    return ratios.average(average_leaving_one_out(estimate.parts))
+
+
+def _compute_cosine_error(
+    cosines: np.ndarray, value: float, ratios: _MeanRatios
+) -> float:
+    """Return the standard error of a cosine, from its values for the changed means of a side."""
+    if ratios.shared.estimate.pairs is not None:
+        return compute_draw_error(cosines, value)
+    return compute_jackknife_error(cosines)
