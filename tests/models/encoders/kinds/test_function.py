@@ -183,13 +183,13 @@ def test_calls_have_at_most_a_batch():
 @pytest.mark.parametrize(
     ("function", "fault"),
     [
-        (lambda images: [1.0], "failed for two images and two texts .TypeError"),
+        (lambda images: [1.0], "failed for 2 inputs .TypeError"),
         (
             lambda images, texts: 3.0,
             r"the scores have the shape \(\) \(expected \(2,\)",
         ),
         (lambda images, texts: [[1.0, 2.0]] * 2, r"the scores have the shape \(2, 2\)"),
-        (lambda images, texts: ["a", "b"], "failed for two images and two texts"),
+        (lambda images, texts: ["a", "b"], "failed for 2 inputs"),
         (lambda images, texts: [float("nan")] * 2, "gave no numbers for two images"),
     ],
 )
@@ -305,3 +305,17 @@ def test_a_package_registers_a_kind(monkeypatch):
     finally:
         monkeypatch.undo()
         model_registry.list_installed_kinds.cache_clear()
+
+
+def test_a_function_that_fails_for_a_text_without_words_says_what_to_do():
+    explainer = waltz.Explainer(
+        lambda images, texts: [1 / len(text.split()) for text in texts]
+    )
+    with pytest.raises(
+        ValueError, match=r"failed for .*ZeroDivisionError.*a text is empty where all"
+    ):
+        explainer.explain(Image.new("RGB", (8, 8)), "a dog")
+    masked = waltz.FunctionModel(score=explainer.spec.model.score, hidden_word="_")
+    assert (
+        waltz.Explainer(masked).explain(Image.new("RGB", (8, 8)), "a dog").score == 0.5
+    )

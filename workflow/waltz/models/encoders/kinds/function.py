@@ -37,6 +37,12 @@ HiddenImage = Literal["mean", "blur", "black"]
 HIDDEN_IMAGES = ("mean", "blur", "black")
 BLUR_SHARE = 0.1
 """Radius of the blur as a share of the longer side, at which objects can no longer be recognized."""
+HIDDEN_ADVICE = (
+    "a text is empty where all its words are hidden: give it a score as well, or name a hidden_word, see"
+    " waltz.FunctionModel"
+)
+INPUT_ADVICE = "a function takes a list of PIL images and a list of texts, and returns a score for each pair"
+"""What the user of a function that fails should do, with and without an empty text."""
 HIDDEN = 0
 """Id of a hidden word."""
 
@@ -206,7 +212,7 @@ class FunctionEncoder:
             return self.scale * (text[0] * image[0]).sum(dim=-1)
         images = [Image.fromarray(levels) for levels in _list_arrays(image[0])]
         texts = self._join_pieces(text[0])
-        scores = _convert(self.model.score(images, texts))
+        scores = self._ask(self.model.score, images, texts)
         if scores.shape != (len(texts),):
             raise UserError(
                 f"{self.spec.name}: the scores have the shape {tuple(scores.shape)} (expected ({len(texts)},), one"
@@ -218,11 +224,27 @@ class FunctionEncoder:
     def _join_pieces(self, ids: torch.Tensor) -> list[str]:
         return ["".join(self.pieces[number] for number in row) for row in ids.tolist()]
 
+    def _ask(self, function: Callable[..., Any], *inputs: list[Any]) -> torch.Tensor:
+        """Return the numbers that a function of the user gives for images, texts, or both.
+
+        Raises:
+            UserError: The function fails, or returns no numbers.
+        """
+        try:
+            return _convert(function(*inputs))
+        except Exception as error:  # a function of the user can raise anything
+            is_text_hidden = "" in inputs[-1]
+            advice = HIDDEN_ADVICE if is_text_hidden else INPUT_ADVICE
+            raise UserError(
+                f"{self.spec.name}: failed for {len(inputs[-1])} inputs ({type(error).__name__}:"
+                f" {get_first_line(error)}); {advice}"
+            ) from error
+
     def _call(
         self, encode: Callable[[list[Any]], Any], inputs: list[Any]
     ) -> torch.Tensor:
         """Return vectors of unit length."""
-        vectors = _convert(encode(inputs))
+        vectors = self._ask(encode, inputs)
         if vectors.ndim != 2 or len(vectors) != len(inputs):
             raise UserError(
                 f"{self.spec.name}: the vectors have the shape {tuple(vectors.shape)} (expected ({len(inputs)}, size),"
@@ -340,18 +362,8 @@ def _try_function(encoder: FunctionEncoder) -> None:
         ]
     )
     ids = [encoder.tokenize(text).ids for text in ("cat", "dog")]
-    try:
-        text = encoder.encode_text(torch.tensor(ids))
-        image = encoder.encode_image(pixels)
-        scores = encoder.fuse(text, image)
-    except UserError:
-        raise
-    except Exception as error:  # a function of the user can raise anything
-        raise UserError(
-            f"{encoder.spec.name}: failed for two images and two texts ({type(error).__name__}:"
-            f" {get_first_line(error)}); a function takes a list of PIL images and a list of texts, and returns a"
-            " score for each pair"
-        ) from error
+    text = encoder.encode_text(torch.tensor(ids))
+    scores = encoder.fuse(text, encoder.encode_image(pixels))
     if scores.isnan().all():
         raise UserError(
             f"{encoder.spec.name}: gave no numbers for two images and two texts (got nan); correct the function"
