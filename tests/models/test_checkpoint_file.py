@@ -307,3 +307,10 @@ def test_settings_are_read_next_to_a_file(tmp_path):
             UserError, match=r"a\.json: (is not a JSON mapping|cannot be read as JSON)"
         ):
             checkpoint_file.read_adjacent_settings(file)
+
+
+def test_weights_below_another_name_are_refused_with_the_names_of_the_file(tmp_path):
+    file = tmp_path / "net.pt"
+    torch.save({"net": {"a": torch.ones(2)}, "epoch": 1}, file)
+    with pytest.raises(UserError, match=r"got net, epoch, expected .* state_dict"):
+        checkpoint_file.read_checkpoint(file)

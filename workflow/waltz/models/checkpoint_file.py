@@ -78,8 +78,9 @@ def read_checkpoint(file: Path) -> dict[str, torch.Tensor]:
         UserError: The file cannot be read, is truncated, is not a checkpoint, holds Python objects, or
             holds no tensor, or a tensor that is not dense.
     """
+    content = _find_weights(_load_file(file))
     tensors: dict[str, torch.Tensor] = {}
-    for key, value in _find_weights(_load_file(file)).items():
+    for key, value in content.items():
         if not isinstance(value, torch.Tensor):
             continue
         if not is_dense(value):
@@ -88,8 +89,10 @@ def read_checkpoint(file: Path) -> dict[str, torch.Tensor]:
             )
         tensors[str(key)] = value
     if not tensors:
+        keys = ", ".join(str(key)[:80] for key in list(content)[:5])
         raise UserError(
-            f"{file}: holds no weights by name; name the checkpoint file of a model"
+            f"{file}: holds no weights by name (got {keys or 'nothing'}, expected weights, or them below"
+            f" {', '.join(WEIGHT_LEVELS)}); save the weights alone, as safetensors"
         )
     # Only if all have it: a network may have a part of that name.
     if all(key.startswith(WRAPPER_PREFIX) for key in tensors):
