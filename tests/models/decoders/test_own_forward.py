@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 import waltz
-from stand_ins.models import tiny_families
+from stand_ins.models import tiny_decoder_types, tiny_families
 from stand_ins.models.enumeration import (
     enumerate_shapley,
     read_plainly,
@@ -31,6 +31,7 @@ from waltz.fidelity import EQUATIONS
 from waltz.models.decoders import coalitions, own_forward
 from waltz.models.decoders.coalitions import DecoderCoalitions, Game
 from waltz.models.decoders.continuations import score_targets
+from waltz.models.decoders.network import RowImage
 from waltz.models.decoders.own_forward import OwnForwardModel
 from waltz.models.decoders.vision_loading import wrap_vision_language_model
 
@@ -267,9 +268,28 @@ def test_a_network_whose_prompt_sees_what_follows_is_refused(monkeypatch):
 
 def test_a_network_that_counts_positions_of_an_image_needs_a_placeholder():
     network, processor = tiny_families.build("idefics3")
-    del processor.image_token
+    del processor.image_token, processor.image_token_id
     with pytest.raises(UserError, match="image tokens do not match, tokens: 0"):
         wrap_vision_language_model(spec("idefics3"), network, processor, "cpu")
+
+
+def test_a_patch_is_masked_in_all_tensors_of_pixels():
+    pair = tiny_decoder_types.build("deepseek_vl_hybrid")
+    decoder = wrap_vision_language_model(spec("hybrid"), *pair, "cpu")
+    # The image fills the tensors of 64 by 64 and 128 by 128 pixels.
+    picture = decoder.prepare_image(photo().resize((60, 60)))
+    prompt = decoder.build_prompt(f"{decoder.placeholder} what")
+    players = coalitions.build_equations_players(decoder, prompt, picture, grid=2)
+    mask = np.array([[False, True, True, True]])
+    (pixels,) = players.mask_image(decoder, picture, mask)
+    inputs = decoder.build_layout(prompt, picture).inputs
+    parts = decoder.network._split_pixels(RowImage(pixels, (), inputs))
+    assert [part.shape[-1] for part in parts.values()] == [64, 128]
+    for name, part in parts.items():
+        half = part.shape[-1] // 2
+        assert not part[..., :half, :half].any()
+        part[..., :half, :half] = inputs[name][..., :half, :half]
+        assert torch.equal(part, inputs[name])
 
 
 def test_out_of_memory_halves_the_rows(decoders, monkeypatch):

@@ -27,6 +27,14 @@ STARTS = {
     "vision-encoder-decoder": lambda config: config.decoder_start_token_id,
 }
 """First id of a text, by types whose processors have no placeholder."""
+PIXELS = (
+    "pixel_values",
+    "high_res_pixel_values",
+    "pixel_values_local",
+    "pixel_values_images",
+    "flattened_patches",
+    "image_patches",
+)
 PLACES_IMAGE = (
     "FuyuProcessor",
     "IdeficsProcessor",
@@ -111,13 +119,21 @@ def read_plainly(
                 [inputs[name], *[last] * (len(targets) - 1)], dim=1
             )
     if cells is not None:
-        pixels_name = getattr(decoder.network, "pixels_name", "pixel_values")
-        pixels = inputs[pixels_name]
-        hidden = ~torch.tensor([*visible, True])[cells].expand_as(pixels)
+        names = [name for name in PIXELS if name in inputs]
+        # Several tensors of pixels have their cells one behind the other.
+        cells = [cells]
+        if len(names) > 1:
+            cells = cells[0].split([inputs[name].numel() for name in names])
         # Zeros would be padding for some networks. Chameleon's codes of an image jump from zeros to
         # almost zeros.
         is_exact = config.model_type in ("chameleon", "emu3") or not decoder.fills_zeros
-        inputs[pixels_name] = pixels.masked_fill(hidden, 0 if is_exact else 1e-30)
+        for name, cells_of_name in zip(names, cells, strict=True):
+            pixels = inputs[name]
+            hidden = ~torch.tensor([*visible, True])[cells_of_name]
+            hidden = hidden.view(pixels.shape) if len(names) > 1 else hidden
+            inputs[name] = pixels.masked_fill(
+                hidden.expand_as(pixels), 0 if is_exact else 1e-30
+            )
     inputs = {
         name: values
         for name, values in inputs.items()

@@ -1633,6 +1633,44 @@ def mistral4() -> Pair:
     return transformers.Mistral4ForCausalLM(config), processor
 
 
+def deepseek_ocr2() -> Pair:
+    words = tokenizer()
+    sam_config = {
+        "hidden_size": 16,
+        "output_channels": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "image_size": 64,
+        "patch_size": 1,
+        "window_size": 4,
+        "global_attn_indexes": [],
+        "mlp_dim": 24,
+        "downsample_channels": [8, 16],
+    }
+    encoder_config = {**TOWER, "num_hidden_layers": 1, "num_key_value_heads": 2}
+    text_config = {
+        **TEXT,
+        "num_key_value_heads": 4,
+        "vocab_size": len(words),
+        "moe_intermediate_size": 24,
+        "n_routed_experts": 4,
+        "num_experts_per_tok": 2,
+        "n_shared_experts": 1,
+        "mlp_layer_types": ["dense", "sparse"],
+    }
+    config = transformers.DeepseekOcr2Config(
+        vision_config={"sam_config": sam_config, "encoder_config": encoder_config},
+        text_config=text_config,
+        image_token_id=words.convert_tokens_to_ids("<image>"),
+    )
+    images = transformers.DeepseekOcr2ImageProcessorPil(
+        size={"height": 64, "width": 64}, tile_size=48, max_patches=2
+    )
+    return transformers.DeepseekOcr2ForConditionalGeneration(
+        config
+    ), transformers.DeepseekOcr2Processor(images, words, patch_size=1)
+
+
 WRAPPED = MappingProxyType(
     {
         "llava": tiny_decoders.llava,
@@ -1657,6 +1695,7 @@ TYPES = MappingProxyType(
         "t5gemma2": t5gemma2,
         "vipllava": vipllava,
         "llava_next_video": llava_next_video,
+        "deepseek_ocr2": deepseek_ocr2,
         "mistral3": mistral3,
         "mistral4": mistral4,
         "lighton_ocr": lighton_ocr,

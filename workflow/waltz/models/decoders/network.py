@@ -163,6 +163,7 @@ class OwnForward(Network):
 
     Attributes:
         pixels_name: Name of its argument for pixels.
+        further_pixels: Names of its other arguments for pixels, of which an image may give some.
         ids_name: Name of its argument for the ids of the prompt.
         position_inputs: Names of further arguments that have a value for each position.
         joins_rows: Whether several rows can be read in one pass; if not, each row is read alone.
@@ -174,6 +175,7 @@ class OwnForward(Network):
     """
 
     pixels_name: str = "pixel_values"
+    further_pixels: tuple[str, ...] = ()
     ids_name: str = "input_ids"
     position_inputs: frozenset[str] = frozenset()
     joins_rows: bool = False
@@ -213,17 +215,38 @@ class OwnForward(Network):
         """Return the arguments of the forward pass for one row."""
         options = {"attention_mask": torch.ones_like(ids)[None]}
         if image is not None:
-            options[self.pixels_name] = image.features.to(self.model.dtype)
             for name, values in image.inputs.items():
                 if name in self.position_inputs:
                     behind = self.continuation_values.get(name)
                     values = _extend(values, len(ids), behind)
                 options[name] = values
+            for name, pixels in self._split_pixels(image).items():
+                options[name] = pixels.to(self.model.dtype)
             if self.second_ids_name:
                 options[self.second_ids_name] = self._mask_second_ids(ids, image)
         return {
             self.ids_name: ids[None],
             **select_entries(options, self.argument_names),
+        }
+
+    def find_pixels(self, inputs: Mapping[str, torch.Tensor]) -> list[str]:
+        """Return which of the inputs for an image hold its pixels."""
+        return [
+            name for name in (self.pixels_name, *self.further_pixels) if name in inputs
+        ]
+
+    def _split_pixels(self, image: RowImage) -> dict[str, torch.Tensor]:
+        """Return the pixels by their arguments; the inputs of an image have those of the unmasked
+        image if there are several.
+        """
+        names = self.find_pixels(image.inputs)
+        if not names:
+            return {self.pixels_name: image.features}
+        sizes = [image.inputs[name].numel() for name in names]
+        parts = torch.split(image.features, sizes)
+        return {
+            name: part.view(image.inputs[name].shape)
+            for name, part in zip(names, parts, strict=True)
         }
 
     def _mask_second_ids(self, ids: torch.Tensor, image: RowImage) -> torch.Tensor:

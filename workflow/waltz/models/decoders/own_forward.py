@@ -3,11 +3,11 @@ separately.
 
 Each row is read from its start, image included: coalitions and the steps of a generation share
 nothing. Masks change pixels and token ids only. So every causal model of
-`AutoModelForImageTextToText` can be explained if its processor returns exactly one tensor of
-pixels.
+`AutoModelForImageTextToText` that reads images can be explained.
 """
 
 import copy
+import inspect
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -128,8 +128,12 @@ class OwnForwardModel(VisionLanguageModel):
         return ids[: -len(self.appended_ids)]
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
-        """Return the prepared image."""
-        pixels = self._process(self.placeholder, image)[self.network.pixels_name]
+        """Return the prepared image, its pixels in one row if there are several tensors of them."""
+        inputs = self._process(self.placeholder, image)
+        names = self.network.find_pixels(inputs)
+        pixels = inputs[names[0]]
+        if len(names) > 1:
+            pixels = torch.cat([inputs[name].flatten() for name in names])
         return PreparedImage(pixels.to(self.device, torch.float32), {}, image)
 
     def _encode_image(
@@ -144,7 +148,9 @@ class OwnForwardModel(VisionLanguageModel):
         inputs = self._process(prompt.text, picture.image)
         ids = inputs["input_ids"]
         block = self._find_block(prompt, ids[0].tolist(), image_position)
-        excluded = {*OWN_INPUTS, self.network.pixels_name}
+        excluded = OWN_INPUTS
+        if len(self.network.find_pixels(inputs)) == 1:
+            excluded |= {self.network.pixels_name}
         extra_inputs = {}
         for name, values in inputs.items():
             if name not in excluded:
@@ -326,8 +332,8 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
         decoder: The model, wrapped for embeddings of its image, which it cannot read.
         reason: Reason why it cannot read them.
     Raises:
-        UserError: The processor returns several tensors of pixels, the forward pass fails or does
-            not give finite logits of all tokens, or a token's logits depend on later tokens.
+        UserError: The processor returns no pixels, the forward pass fails or does not give finite
+            logits of all tokens, or a token's logits depend on later tokens.
     """
     model = decoder.network.model
     location = f"models.{decoder.spec.name}: {model.config.model_type}"
@@ -395,7 +401,7 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
 
     # Pixels change with the image; inputs whose shape changes with the text have a value for each
     # position.
-    pixels_name = _find_pixels(decoder, inputs, inputs_of_second_image)
+    pixels_names = _find_pixels(decoder, inputs, inputs_of_second_image)
     position_inputs = set()
     for name, values in inputs.items():
         is_second = bool(second_prefix) and name.startswith(second_prefix)
@@ -403,7 +409,10 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
             position_inputs.add(name)
 
     model = decoder.network.model.eval()
-    inputs[pixels_name] = inputs[pixels_name].to(model.dtype)
+    for name in pixels_names:
+        inputs[name] = inputs[name].to(model.dtype)
+    accepted_names = set(inspect.signature(model.forward).parameters)
+    further_pixels = {*pixels_names, *list_pixel_arguments(model)} & accepted_names
     start_ids: tuple[int, ...] = ()
     if model.config.is_encoder_decoder and ids_name == "input_ids":
         start_ids = _get_start_ids(model)
@@ -413,11 +422,12 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
     network = OwnForward(
         model,
         decoder.device,
-        input_names | options,
+        input_names | options | further_pixels,
         False,
         pads_rows=True,
         reason=reason,
-        pixels_name=pixels_name,
+        pixels_name=pixels_names[0],
+        further_pixels=tuple(sorted(further_pixels - {pixels_names[0]})),
         ids_name=ids_name,
         position_inputs=frozenset(position_inputs),
         continuation_values=CONTINUATION_VALUES.get(model.config.model_type, {}),
@@ -506,27 +516,33 @@ def _find_appended_ids(decoder: OwnForwardModel) -> tuple[int, ...]:
     return ()
 
 
+def list_pixel_arguments(model: Any) -> list[str]:
+    """Return the names of a network's arguments for the pixels of an image."""
+    names = inspect.signature(model.forward).parameters
+    return [name for name in names if "pixel_values" in name and "video" not in name]
+
+
 def _find_pixels(
     decoder: VisionLanguageModel,
     inputs: Mapping[str, torch.Tensor],
     changed_inputs: Mapping[str, torch.Tensor],
-) -> str:
-    """Return the name of the input that holds pixels: the floating-point numbers that change with
+) -> list[str]:
+    """Return the names of the inputs that hold pixels: the floating-point numbers that change with
     the image.
 
     Raises:
-        UserError: No input or several inputs hold pixels.
+        UserError: No input holds pixels.
     """
     names = []
     for name, values in inputs.items():
         if values.is_floating_point() and not torch.equal(values, changed_inputs[name]):
             names.append(name)
-    if len(names) != 1:
+    if not names:
         raise UserError(
-            f"models.{decoder.spec.name}: the processor of {decoder.network.model.config.model_type} gives"
-            f" {len(names)} tensors of pixels ({', '.join(names) or 'none'}), expected 1; it cannot be explained yet"
+            f"models.{decoder.spec.name}: the processor of {decoder.network.model.config.model_type} gives no pixels;"
+            f" {WAY_ON}"
         )
-    return names[0]
+    return names
 
 
 @dataclass(frozen=True, eq=False)

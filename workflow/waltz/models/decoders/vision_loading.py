@@ -32,6 +32,7 @@ from waltz.models.decoders.network_checks import (
 )
 from waltz.models.decoders.own_forward import (
     WAY_ON,
+    list_pixel_arguments,
     wrap_own_forward,
     wrap_separate_image,
 )
@@ -169,8 +170,9 @@ def wrap_vision_language_model(
     if named_placeholder is None:
         return wrap_separate_image(decoder)
     decoder = replace(decoder, places_image=_places_image(decoder))
-    if model.config.is_encoder_decoder:
-        return wrap_own_forward(decoder, "it is an encoder-decoder")
+    reason = _describe_inputs(model)
+    if reason:
+        return wrap_own_forward(decoder, reason)
     try:
         decoder = replace(decoder, fills_zeros=_drops_zeros(decoder))
         decoder = replace(
@@ -188,6 +190,18 @@ def wrap_vision_language_model(
         decoder.log_forward_pass()
         return decoder
     return wrap_own_forward(decoder, fault)
+
+
+def _describe_inputs(model: Any) -> str:
+    """Return why embeddings of one image and a prefix cannot be what a network reads; empty if they
+    can.
+    """
+    if model.config.is_encoder_decoder:
+        return "it is an encoder-decoder"
+    names = list_pixel_arguments(model)
+    if len(names) > 1:
+        return f"it has {len(names)} arguments for pixels ({', '.join(names)})"
+    return ""
 
 
 def _find_placeholder(processor: Any) -> str | None:
