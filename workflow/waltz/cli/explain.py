@@ -184,8 +184,8 @@ def _check_inputs(
 
     if text is None and question is None:
         raise UserError(
-            "--text is missing: an encoder scores --image with --text, a decoder (or an encoder of questions) answers"
-            " --question; for ready prompts see: waltz explain-prompts --help"
+            "--text is missing: an encoder scores --image with --text, a decoder answers --question; for ready prompts"
+            " see: waltz explain-prompts --help"
         )
     if text is not None and image is None:
         raise UserError(
