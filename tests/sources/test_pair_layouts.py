@@ -2,6 +2,8 @@
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from waltz.core.errors import UserError
@@ -167,6 +169,29 @@ PUBLISHED = {
         [["a.png", "a dog", "a cat"]],
         [("1", "mine", "a.png", "a dog", "a cat")],
     ),
+    "VALSE in a mirror": (
+        [
+            {
+                "image": {"bytes": None, "path": "a.png"},
+                "caption": "a dog",
+                "foil": "a cat",
+                "linguistic_phenomena": "existence",
+            }
+        ],
+        [("1", "existence", "a.png", "a dog", "a cat")],
+    ),
+    "an image folder's metadata": (
+        [{"file_name": "a.png", "positive_caption": "b", "negative_caption": "c"}],
+        [("1", "mine", "a.png", "b", "c")],
+    ),
+    "ARO as its classes give it": (
+        [{"image_options": ["a.png"], "caption_options": ["x y", "y x"]}],
+        [("1", "mine", "a.png", "x y", "y x")],
+    ),
+    "several captions and foils": (
+        [{"image": "a.png", "captions": ["b", "c"], "foils": ["d", "e"]}],
+        [("1-1", "mine", "a.png", "b", "d"), ("1-2", "mine", "a.png", "c", "e")],
+    ),
     "several foils": (
         [{"image": "a.png", "caption": "a dog", "foils": ["a cat", "a hen"]}],
         [
@@ -227,7 +252,7 @@ def test_case_of_letters_and_blanks_of_names_do_not_matter(tmp_path):
     assert read(tmp_path, content) == [("1", "mine", "a", "b", "c")]
 
 
-@pytest.mark.parametrize("absent", [float("nan"), None, "", " "])
+@pytest.mark.parametrize("absent", [float("nan"), None, "", " ", "NaN", "null"])
 def test_an_optional_value_may_be_absent(tmp_path, absent):
     row = {"image": "a", "caption": "b", "foil": "c", "phenomenon": absent}
     assert read(tmp_path, [{**row, "id": absent}]) == [("1", "mine", "a", "b", "c")]
@@ -304,6 +329,30 @@ def test_a_row_without_a_pair_is_one_line(tmp_path, row, columns, fault):
     with pytest.raises(UserError, match=f"a.json: item 1: {fault}") as raised:
         read(tmp_path, [row], columns=columns)
     assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        (["a.png", "b", "c.png", "d"], "'image' is missing .got 0, 1, 2 and 3"),
+        (
+            {"sentence": "a", "pos_url": "b", "neg_url": "c"},
+            "a sentence with a right and a wrong image, and no foil",
+        ),
+    ],
+)
+def test_rows_with_two_images_and_no_foil_are_refused(tmp_path, row, fault):
+    with pytest.raises(UserError, match=f"a.json: item 1: {fault}"):
+        read(tmp_path, [row])
+
+
+def test_a_long_value_is_shortened_in_a_message(tmp_path):
+    columns = {"image": "image", "caption": "b", "foil": "c"}
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"image": [b"x" * 999], "b": ["b"], "c": ["c"]}), path)
+    with pytest.raises(UserError, match="'image' is not a text") as raised:
+        read_pairs(path, "mine", "own", columns)
+    assert len(str(raised.value)) < len(str(path)) + 200
 
 
 def test_a_record_that_stands_twice_is_one_item(tmp_path):

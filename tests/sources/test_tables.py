@@ -181,7 +181,23 @@ def test_one_name_of_two_stored_images_is_refused(tmp_path):
         ("a.xlsx", "", "is a spreadsheet, which is not read; save it as CSV"),
         ("a.txt", "", "its name ends in .txt; rows are read from .csv, .tsv"),
         ("a", "", "its name ends in nothing; rows are read from .csv, .tsv"),
-        ("a.json", "", "truncated: the file ends within its JSON"),
+        ("a.json", "", "no rows in the file"),
+        ("a.json", '[{"a": "b', "truncated: the file ends within its JSON"),
+        ("a.json", "[]\n{}\n", "something follows the first value at line 2, column 1"),
+        (
+            "a.json",
+            '{"x": {"0": {}}, "y": {"0": {}}}',
+            "several groups of rows .x and y",
+        ),
+        ("a.csv", "a\0,b\n", "has bytes of value 0"),
+        ("a.csv", "PK\x03\x04", "is an archive, a compressed file or a spreadsheet"),
+        ("a.csv", "<!DOCTYPE html>", "is a web page; download the file itself"),
+        (
+            "a.parquet",
+            "version https://git-lfs.github.com/spec/v1",
+            "is a pointer of Git",
+        ),
+        ("a.tar", "", "is an archive or compressed; unpack it"),
         ("a.json", '[{"a": 1}', "truncated: the file ends within its JSON"),
         ("a.json", '[{"a": 1}\n{', "malformed JSON at line 2, column 1 .Expecting"),
         ("a.json", "[]", "no rows in the file"),
@@ -216,6 +232,43 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path, name, content, fault):
         read_table(path)
     assert len(str(raised.value).splitlines()) == 1
     assert str(raised.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("[]", "'_data_files' lists nothing"),
+        ("{}", "'_data_files' lists nothing"),
+        (
+            '{"_data_files": [{"x": 1}]}',
+            "'_data_files' has an entry that names nothing",
+        ),
+        (
+            '{"_data_files": [{"filename": "../a"}]}',
+            "'_data_files' has an entry that names nothing",
+        ),
+    ],
+)
+def test_a_dataset_that_names_no_files_is_one_line(tmp_path, content, fault):
+    (tmp_path / "state.json").write_text(content)
+    with pytest.raises(UserError, match=f"state.json: {fault}"):
+        read_table(tmp_path)
+
+
+def test_lists_of_one_stored_image_are_that_image(tmp_path):
+    images = [[{"bytes": b"1", "path": "a.png"}], [{"bytes": b"2", "path": None}]]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"images": images}), path)
+    assert stores_images(path)
+    assert [row.fields["images"] for row in read_table(path)] == ["a.png", "images-2"]
+    assert read_stored_images(path) == {"a.png": b"1", "images-2": b"2"}
+
+
+def test_the_separator_that_excel_writes_above_the_header_is_no_row(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("sep=;\r\na;b\r\n1,5;2\r\n")
+    (row,) = read_table(path)
+    assert (row.fields, row.location) == ({"a": "1,5", "b": "2"}, f"{path}: line 3")
 
 
 def test_a_folder_that_is_no_dataset_is_one_line(tmp_path):

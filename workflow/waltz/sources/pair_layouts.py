@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 
 from waltz.core.errors import UserError, find_closest, list_names
 from waltz.core.files.json_objects import JsonObject
@@ -19,6 +20,38 @@ PAIR_COLUMNS = ("image", "caption", "foil")
 """What every pair has."""
 OPTIONAL_COLUMNS = ("id", "phenomenon")
 """What a pair may have."""
+PHENOMENON_COLUMNS = (
+    "phenomenon",
+    "linguistic_phenomena",
+    "relation_name",
+    "collapsed_tag",
+)
+"""Names of the column of the phenomenon, of waltz, VALSE, ARO and Winoground."""
+IMAGE_NAMES = (
+    "image",
+    "image_path",
+    "image_file",
+    "filename",
+    "file_name",
+    "images",
+    "image_options",
+)
+"""Names of the column of the image, in layouts with one image."""
+TEXT_NAMES = (
+    ("caption", "foil"),
+    ("caption", "foils"),
+    ("captions", "foils"),
+    ("caption", "negative_caption"),
+    ("positive_caption", "negative_caption"),
+    ("true_caption", "false_caption"),
+    # The first option is the caption.
+    ("caption_options.0", "caption_options.1:"),
+)
+"""Names of the columns of caption and foil: of waltz and VALSE, SugarCrepe, ARO and What'sUp."""
+IMAGE_KEYS = ("path", "file_name", "filename")
+"""Fields of an image object that hold its name."""
+ABSENT = {"", "nan", "none", "null"}
+"""Texts that other programs write, in any case of letters, where an optional value is absent."""
 REST = re.compile(r"(\d+):")
 """Part of a path that names the entries of a list from a position on."""
 
@@ -30,13 +63,13 @@ class PairLayout:
     Attributes:
         name: Name of the set, for messages.
         columns: For each pair of a row: the paths of image, caption and foil.
-        phenomenon: Column of the phenomenon.
+        phenomenon: Columns of the phenomenon; the first with a value counts.
         ignored: Columns that mean something that is not done, with what that is.
     """
 
     name: str
     columns: tuple[tuple[str, str, str], ...]
-    phenomenon: str = "phenomenon"
+    phenomenon: tuple[str, ...] = PHENOMENON_COLUMNS
     ignored: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -55,15 +88,13 @@ class PairLayout:
 
 OWN = PairLayout("pairs", (PAIR_COLUMNS,))
 """The layout that waltz documents, which messages name where none fits."""
-VOTES = {"mturk": "votes are not read; all items count"}
-CROP = {
-    "bbox_x": "boxes are not cut out; the whole image is used",
-    "x": "boxes are not cut out; the whole image is used",
-}
+NO_BOXES = "boxes are not cut out; the whole image is used"
+IGNORED = {"mturk": "votes are not read; all items count", "bbox_x": NO_BOXES}
+CROP = {"x": NO_BOXES}
+ROWS = PairLayout("rows of image, caption and foil", (("0", "1", "2"),))
+"""Layout of lists of three texts."""
 
 LAYOUTS = (
-    OWN,
-    PairLayout("own pairs with several foils", (("image", "caption", "foils"),)),
     PairLayout(
         "SugarCrepe++",
         (
@@ -71,16 +102,16 @@ LAYOUTS = (
             ("filename", "caption2", "negative_caption"),
         ),
     ),
-    PairLayout("SugarCrepe", (("filename", "caption", "negative_caption"),)),
-    PairLayout("SugarCrepe", (("image", "caption", "negative_caption"),)),
-    PairLayout("SugarCrepe", (("images", "caption", "negative_caption"),)),
+    *(
+        PairLayout("one image", ((image, *texts),), ignored=IGNORED)
+        for image, texts in product(IMAGE_NAMES, TEXT_NAMES)
+    ),
     PairLayout(
         "Winoground",
         (
             ("image_0", "caption_0", "caption_1"),
             ("image_1", "caption_1", "caption_0"),
         ),
-        phenomenon="collapsed_tag",
     ),
     PairLayout(
         "EqBen",
@@ -92,24 +123,6 @@ LAYOUTS = (
             ("image_1", "caption_1", "caption_2"),
             ("image_2", "caption_2", "caption_1"),
         ),
-    ),
-    PairLayout(
-        "ARO",
-        (("image_path", "true_caption", "false_caption"),),
-        phenomenon="relation_name",
-        ignored=CROP,
-    ),
-    PairLayout("ARO", (("image", "true_caption", "false_caption"),), ignored=CROP),
-    # The first option is the caption.
-    PairLayout(
-        "ARO or What'sUp",
-        (("image_path", "caption_options.0", "caption_options.1:"),),
-    ),
-    PairLayout(
-        "VALSE", (("image_file", "caption", "foil"),), "linguistic_phenomena", VOTES
-    ),
-    PairLayout(
-        "VALSE", (("image_file", "caption", "foils"),), "linguistic_phenomena", VOTES
     ),
     PairLayout(
         "BLA",
@@ -129,7 +142,7 @@ LAYOUTS = (
     PairLayout(
         "CREPE", (("image_id", "caption", "valid_hard_negs_comp"),), ignored=CROP
     ),
-    PairLayout("rows of image, caption and foil", (("0", "1", "2"),)),
+    ROWS,
 )
 """Known layouts; the first whose columns a row has is its layout, so that a layout stands before those with fewer
 columns.
@@ -163,12 +176,21 @@ def choose_layout(row: RawEntry, columns: Mapping[str, str]) -> PairLayout:
     """
     if columns:
         image, caption, foil = (columns.get(name, name) for name in PAIR_COLUMNS)
-        phenomenon = columns.get("phenomenon", OWN.phenomenon)
+        phenomenon = OWN.phenomenon
+        if "phenomenon" in columns:
+            phenomenon = (columns["phenomenon"],)
         return PairLayout("own columns", ((image, caption, foil),), phenomenon)
     names = fold_names(row.fields)
     for layout in LAYOUTS:
-        if all(has_column(names, path) for path in layout.paths):
+        # The third of four values without names may be anything, such as another image.
+        is_too_long = layout is ROWS and len(names) != len(PAIR_COLUMNS)
+        if not is_too_long and all(has_column(names, path) for path in layout.paths):
             return layout
+    if {"sentence", "pos_url", "neg_url"} <= names.keys():
+        raise UserError(
+            f"{row.location}: a sentence with a right and a wrong image, and no foil (SVO-Probes); write a foil for"
+            " each sentence"
+        )
     return OWN
 
 
@@ -214,7 +236,7 @@ def read_optional(row: RawEntry, path: str) -> object:
     """Return an optional value of a row; None where it is missing, null, empty or not a number (NaN)."""
     value = _follow(row.fields, path)
     is_nan = isinstance(value, float) and math.isnan(value)
-    is_empty = isinstance(value, str) and not value.strip()
+    is_empty = isinstance(value, str) and value.strip().lower() in ABSENT
     if is_nan or is_empty:
         return None
     return value
@@ -242,9 +264,12 @@ def find_pairs(row: RawEntry, layout: PairLayout) -> Iterator[FoundPair]:
 
 
 def _read_only(image: object) -> object:
-    """Return the only image of a list of one."""
+    """Return the only image of a list of one, and of an object the name that it holds."""
     if isinstance(image, list) and len(image) == 1:
-        return image[0]
+        (image,) = image
+    if isinstance(image, dict):
+        names = (image.get(key) for key in IMAGE_KEYS)
+        return next(filter(None, names), image)
     return image
 
 

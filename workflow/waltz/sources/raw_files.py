@@ -56,6 +56,7 @@ LARGEST_CELL = 10_000_000
 """Highest number of characters of a cell of a CSV file."""
 SEPARATORS = ",;\t|"
 """Separators of the cells of a CSV file; of those that occur equally often, the first counts."""
+SEPARATOR_HINT = re.compile("sep=.?")
 QUOTED = re.compile('"[^"]*"')
 CARRIAGE_RETURN = re.compile(r"(?<=\r)(?!\n)")
 """End of a line that no line feed follows."""
@@ -234,9 +235,14 @@ def read_csv_records(
 
 
 def _read_csv_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a CSV file; carriage returns end lines, too."""
+    """Yield the lines of a CSV file; carriage returns end lines, too. Excel's first line `sep=;` becomes empty."""
+    is_first = True
     for line in _read_lines(path):
-        yield from filter(None, CARRIAGE_RETURN.split(line))
+        for part in filter(None, CARRIAGE_RETURN.split(line)):
+            if is_first and SEPARATOR_HINT.fullmatch(part.strip()):
+                part = "\n"
+            yield part
+            is_first = False
 
 
 def _find_dialect(path: str | Path) -> type[csv.Dialect]:

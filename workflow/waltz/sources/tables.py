@@ -15,8 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from waltz.core.downloads.content_checks import HEAD_BYTES, POINTER_START, is_web_page
 from waltz.core.errors import UserError, get_first_line, list_names
 from waltz.core.files.json_objects import JsonObject, RepeatedKeyError, parse_json
+from waltz.core.files.safe_names import is_safe_name
 from waltz.sources.raw_entry import RawEntry, describe_type
 from waltz.sources.raw_files import (
     KEEP_ONE,
@@ -30,6 +32,9 @@ CSV_SUFFIXES = (".csv", ".tsv", ".tab")
 LINES_SUFFIXES = (".jsonl", ".ndjson")
 ARROW_SUFFIXES = (".parquet", ".arrow")
 SHEET_SUFFIXES = (".xlsx", ".xls", ".ods")
+ARCHIVE_SUFFIXES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst", ".7z")
+PACKED_STARTS = (b"PK\x03\x04", b"\x1f\x8b", b"\xd0\xcf\x11\xe0")
+"""First bytes of zip archives and .xlsx, of gzip, and of .xls."""
 TABLE_SUFFIXES = (*CSV_SUFFIXES, ".json", *LINES_SUFFIXES, *ARROW_SUFFIXES)
 """Ends of the names of files that are read, in any case of letters."""
 MAX_ROWS = 1_000_000
@@ -71,14 +76,20 @@ def read_table(path: str | Path) -> list[RawEntry]:
 def _read_file(path: Path) -> Iterator[RawEntry]:
     """Yield the rows of a file by the end of its name."""
     suffix = path.suffix.lower()
+    if suffix in ARCHIVE_SUFFIXES:
+        raise UserError(
+            f"{path}: is an archive or compressed; unpack it and name the file within"
+        )
     if suffix in SHEET_SUFFIXES:
         raise UserError(
             f"{path}: is a spreadsheet, which is not read; save it as CSV (UTF-8)"
         )
     if suffix not in TABLE_SUFFIXES:
         raise UserError(
-            f"{path}: its name ends in {suffix or 'nothing'}; rows are read from {list_names(TABLE_SUFFIXES)}"
+            f"{path}: its name ends in {suffix or 'nothing'}; rows are read from {list_names(TABLE_SUFFIXES)};"
+            " save it as one of them"
         )
+    _check_start(path)
     if suffix in ARROW_SUFFIXES:
         yield from _locate_rows(path, _read_arrow_rows(path))
     elif suffix in CSV_SUFFIXES:
@@ -89,6 +100,32 @@ def _read_file(path: Path) -> Iterator[RawEntry]:
             yield RawEntry(fields, f"{path}: line {line}")
     else:
         yield from _locate_rows(path, _find_rows(path, _load_json(path)))
+
+
+def _check_start(path: Path) -> None:
+    """Refuse a file whose first bytes are those of something else than its name says."""
+    with open_text(path) as file:
+        head = file.read(HEAD_BYTES)
+    if head.startswith(POINTER_START):
+        raise UserError(
+            f"{path}: is a pointer of Git LFS, not the file; get it with `git lfs pull`"
+        )
+    if is_web_page(head):
+        raise UserError(
+            f"{path}: is a web page; download the file itself, with the address of its raw content"
+        )
+    # Parquet and Arrow files hold any bytes.
+    if path.suffix.lower() in ARROW_SUFFIXES:
+        return
+    if head.startswith(PACKED_STARTS):
+        raise UserError(
+            f"{path}: is an archive, a compressed file or a spreadsheet, whatever its name; unpack it, or save it as"
+            " CSV (UTF-8)"
+        )
+    if b"\0" in head:
+        raise UserError(
+            f"{path}: has bytes of value 0, as UTF-16 without a byte order mark; save it as UTF-8"
+        )
 
 
 def _locate_rows(path: Path, records: Sequence[JsonObject]) -> list[RawEntry]:
@@ -118,6 +155,8 @@ def _load_json(path: Path) -> Any:
         content = file.read(MAX_TABLE_BYTES + 1)
     if len(content) > MAX_TABLE_BYTES:
         raise _build_size_error(path)
+    if not content.strip():
+        return []
     try:
         return parse_json(content)
     except UnicodeDecodeError as error:
@@ -129,9 +168,15 @@ def _load_json(path: Path) -> Any:
     except RepeatedKeyError as error:
         raise UserError(f"{path}: {error}; {KEEP_ONE}") from None
     except json.JSONDecodeError as error:
-        if not error.doc[error.pos :].strip():
+        is_open = error.msg.startswith("Unterminated string")
+        if is_open or not error.doc[error.pos :].strip():
             raise UserError(
                 f"{path}: truncated: the file ends within its JSON; get it again"
+            ) from None
+        if error.msg == "Extra data":
+            raise UserError(
+                f"{path}: something follows the first value at line {error.lineno}, column {error.colno}; write one"
+                " list of objects, or one object a line"
             ) from None
         raise UserError(
             f"{path}: malformed JSON at line {error.lineno}, column {error.colno} ({error.msg}); correct it"
@@ -176,6 +221,11 @@ def _holds_rows(values: Sequence[object]) -> bool:
     return bool(values) and all(isinstance(value, dict) for value in values)
 
 
+def _holds_objects(part: JsonObject) -> bool:
+    """Return whether all values of an object are objects."""
+    return _holds_rows(list(part.values()))
+
+
 def _build_row(path: Path, entry: object, position: int) -> JsonObject:
     """Return an entry of a list as a row; a list has its positions as names."""
     if isinstance(entry, dict):
@@ -189,8 +239,13 @@ def _build_row(path: Path, entry: object, position: int) -> JsonObject:
 
 def _read_objects(path: Path, objects: Mapping[str, JsonObject]) -> list[JsonObject]:
     """Return the rows of an object of objects: rows by id, or columns by name."""
-    # Columns by name have the same row numbers; rows by id have names of columns.
     first, *rest = objects.values()
+    # Rows have texts and numbers; only groups of rows have nothing but objects.
+    if rest and all(map(_holds_objects, objects.values())):
+        raise UserError(
+            f"{path}: has several groups of rows ({list_names(objects, 'and')}); write each to a file of its own"
+        )
+    # Columns by name have the same row numbers; rows by id have names of columns.
     has_row_numbers = first and all(name.isdecimal() for name in first)
     if has_row_numbers and all(part.keys() == first.keys() for part in rest):
         columns = {name: list(column.values()) for name, column in objects.items()}
@@ -238,7 +293,7 @@ def find_arrow_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     if (path / SAVED_SPLITS).is_file():
-        splits = _load_json(path / SAVED_SPLITS).get("splits", [])
+        splits = _read_names(path / SAVED_SPLITS, "splits")
         if len(splits) != 1:
             raise UserError(
                 f"{path}: has several splits ({list_names(splits, 'and')}); name one, such as {path}/{splits[0]}"
@@ -248,8 +303,29 @@ def find_arrow_files(path: Path) -> list[Path]:
         raise UserError(
             f"{path}: is a folder, and no data set that `save_to_disk` wrote (no {SAVED_DATASET}); name a file"
         )
-    files = _load_json(path / SAVED_DATASET).get("_data_files", [])
-    return [path / file["filename"] for file in files]
+    return [path / name for name in _read_names(path / SAVED_DATASET, "_data_files")]
+
+
+def _read_names(path: Path, key: str) -> list[str]:
+    """Return the names of splits or files that a file of a saved data set lists."""
+    content = _load_json(path)
+    entries = None
+    if isinstance(content, dict):
+        entries = content.get(key)
+    if not isinstance(entries, list) or not entries:
+        raise UserError(f"{path}: {key!r} lists nothing; save the data set again")
+    names = []
+    for entry in entries:
+        name = entry
+        if isinstance(entry, dict):
+            name = entry.get("filename")
+        # A name must not lead out of the folder.
+        if not isinstance(name, str) or not is_safe_name(name):
+            raise UserError(
+                f"{path}: {key!r} has an entry that names nothing in the folder; save the data set again"
+            )
+        names.append(name)
+    return names
 
 
 def find_only_file(path: Path) -> Path:
@@ -277,7 +353,20 @@ def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
             raise _build_rows_error(path, n_rows)
         if size > MAX_TABLE_BYTES:
             raise _build_size_error(path)
-        yield batch
+        yield _unwrap_images(batch)
+
+
+def _unwrap_images(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch in which lists of one stored image each are that image."""
+    for number, field in enumerate(batch.schema):
+        is_list = pa.types.is_list(field.type) or pa.types.is_large_list(field.type)
+        if not is_list or not _is_stored_image(field.type.value_type):
+            continue
+        column = batch[number]
+        # Lists of several images stay lists: a pair has one image.
+        if set(column.value_lengths().to_pylist()) == {1}:
+            batch = batch.set_column(number, field.name, column.flatten())
+    return batch
 
 
 @contextmanager
@@ -393,12 +482,11 @@ def is_saved_dataset(path: Path) -> bool:
 
 def find_image_columns(schema: pa.Schema) -> list[str]:
     """Return the columns that hold images of a Hugging Face data set, as objects of `bytes` and `path`."""
-    return [
-        field.name
-        for field in schema
-        if pa.types.is_struct(field.type)
-        and {part.name for part in field.type} == IMAGE_FIELDS
-    ]
+    return [field.name for field in schema if _is_stored_image(field.type)]
+
+
+def _is_stored_image(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) and {part.name for part in kind} == IMAGE_FIELDS
 
 
 def name_stored_image(column: str, row: int, path: str | None) -> str:

@@ -5,7 +5,8 @@ of pairs.
 import functools
 import json
 import logging
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -177,6 +178,8 @@ def _read_phrase_field(entry: RawEntry, name: str) -> list[str]:
     return phrases
 
 
+LONGEST_SHOWN = 80
+"""Characters of a value in a message."""
 SAME_RECORD = "the same record stands above"
 """Reason why a repeated record is not an item."""
 
@@ -259,9 +262,10 @@ def _read_id(row: RawEntry, path: str) -> str | None:
     return str(value)
 
 
-def _read_phenomenon(row: RawEntry, path: str) -> str | None:
+def _read_phenomenon(row: RawEntry, paths: Sequence[str]) -> str | None:
     """Return the phenomenon of a row; None where it has none."""
-    value = read_optional(row, path)
+    values = (read_optional(row, path) for path in paths)
+    value = next((value for value in values if value is not None), None)
     if isinstance(value, str | None):
         return value
     raise UserError(
@@ -281,10 +285,10 @@ def _read_text(row: RawEntry, name: str, value: object) -> str:
 
 
 def _show(value: object) -> str:
-    """Return a value for a message; of a list or object its type."""
+    """Return a value for a message, shortened; of a list or object its type."""
     if isinstance(value, dict | list):
         return describe_type(value)
-    return repr(value)
+    return textwrap.shorten(repr(value), LONGEST_SHOWN, placeholder="...")
 
 
 def _dump_record(record: JsonObject) -> str:
