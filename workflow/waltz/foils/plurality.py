@@ -26,11 +26,13 @@ from waltz.foils.english.noun_phrases import (
     find_agreeing_verbs,
     find_anaphors,
     find_antecedents,
+    find_distant_verbs,
     find_noun_phrases,
     list_numbers,
 )
 from waltz.foils.english.nouns import Number, pluralize, singularize
 from waltz.foils.english.parsing import parse_rows
+from waltz.foils.english.patterns import TokenPattern
 from waltz.foils.english.quantifiable import (
     explain_refusal,
     find_text_fault,
@@ -44,6 +46,8 @@ QUANTIFIERS: dict[Number, tuple[str, ...]] = {
     "pl": ("some", "a number of"),
 }
 """Quantifiers that state the number of a noun phrase in captions and foils."""
+DETERMINER = TokenPattern(relations={"det", "poss", "nummod"})
+SENTENCE_END = TokenPattern(words={".", "!", "?"})
 OTHER_NUMBER: dict[Number, Number] = {"sg": "pl", "pl": "sg"}
 UNCOUNTED = {
     "attire", "baggage", "clothing", "equipment", "food", "fur", "furniture", "gear", "hair", "homework", "jewelry",
@@ -100,7 +104,7 @@ def build_plurality_foils(
             if rejected is None and rejects_doubtful:
                 rejected = explain_refusal(phrase)
             forms = _inflect_words(
-                phrase, number, antecedents, people_are_they=rejects_doubtful
+                phrase, number, antecedents, as_released=not rejects_doubtful
             )
             for candidate in _change_number(words, phrase, number, forms):
                 yield replace(candidate, rejected=rejected)
@@ -136,9 +140,14 @@ def _inflect_words(
     old: Number,
     antecedents: Mapping[Token, Token],
     *,
-    people_are_they: bool,
+    as_released: bool,
 ) -> dict[int, str]:
-    """Return the new forms of all words that change their number with the phrase, by token index."""
+    """Return the new forms of all words that change their number with the phrase, by token index.
+
+    Args:
+        as_released: Whether verbs and possessions that the released benchmark leaves unchanged
+            keep their number, and people become "he" or "she".
+    """
     new = OTHER_NUMBER[old]
     inflect_noun = pluralize if new == "pl" else singularize
     head = phrase.head
@@ -150,7 +159,10 @@ def _inflect_words(
         forms[verb.i] = change_verb_number(verb, new) or verb.text
 
     # Pronouns that refer to the noun, with their verbs and what they possess ("a man and his dog").
-    anaphors = find_anaphors(head, new, antecedents, people_are_they=people_are_they)
+    if not as_released:
+        for verb in find_distant_verbs(phrase):
+            forms[verb.i] = change_verb_number(verb, new) or verb.text
+    anaphors = find_anaphors(head, new, antecedents, people_are_they=not as_released)
     for pronoun, pronoun_form in anaphors:
         forms[pronoun.i] = pronoun_form
         # The singular "they" keeps its verb.
@@ -158,7 +170,11 @@ def _inflect_words(
             forms |= find_agreeing_verbs(pronoun, new)
         possession = _find_possession(pronoun, old)
         if possession is not None:
-            forms[possession.i] = inflect_noun(possession.text)
+            possessions = [possession]
+            if not as_released:
+                possessions += _list_bare_conjuncts(possession)
+            for noun in possessions:
+                forms[noun.i] = inflect_noun(noun.text)
             forms |= find_agreeing_verbs(possession, new)
     return forms
 
@@ -180,6 +196,14 @@ def _find_possession(pronoun: Token, old: Number) -> Token | None:
     return possession
 
 
+def _list_bare_conjuncts(noun: Token) -> list[Token]:
+    """Return the singular or plural nouns of a list that share the determiner of its first noun
+    ("his head, back and tail").
+    """
+    nouns = [word for word in noun.conjuncts if word.tag_ == noun.tag_]
+    return [word for word in nouns if not DETERMINER.matches_any(word.lefts)]
+
+
 def _write_text(
     words: Sequence[str], phrase: NounPhrase, quantifier: str, forms: dict[int, str]
 ) -> str:
@@ -198,11 +222,20 @@ def _write_text(
         new_word = capitalize(form) if token.is_title else form
         pieces[index] = f"{new_word}{token.whitespace_}"
 
-    # A first word that is not a name loses its capital, now that a quantifier precedes it.
+    # The first word of a sentence loses its capital if it is no name: a quantifier precedes it.
     stem = pieces[phrase.stem]
-    is_name = doc[0].tag_ in {"NNP", "NNPS"} and words[0] != words[0].lower()
-    if phrase.stem == 0 and not is_name:
+    follows_sentence = SENTENCE_END.matches_any(
+        doc[max(phrase.start - 1, 0) : phrase.start]
+    )
+    opens_sentence = follows_sentence and doc[phrase.start].is_title
+    is_first = phrase.stem == phrase.start and (phrase.stem == 0 or opens_sentence)
+    is_name = (
+        doc[phrase.stem].tag_ in {"NNP", "NNPS"} and not words[phrase.stem].islower()
+    )
+    if is_first and not is_name:
         stem = stem.lower()
+    if opens_sentence:
+        quantifier = capitalize(quantifier)
     # The quantifier replaces all tokens before the stem.
     pieces[phrase.start : phrase.stem + 1] = [quantifier, " ", stem]
     return capitalize("".join(pieces).strip())

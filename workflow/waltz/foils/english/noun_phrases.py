@@ -122,6 +122,8 @@ VERB_AFTER_THERE = TokenPattern(
 )
 # "is" in "a dog is running", "has" and "been" in "has been seen".
 AUXILIARY = TokenPattern(relations={"aux", "auxpass"})
+FINITE_VERB = TokenPattern(tags={"VBZ", "VBP"})
+ADVERBIAL = TokenPattern(relations={"prep", "advmod"})
 CLAUSE_SUBJECT = TokenPattern(relations={*SUBJECTS, "expl"})
 # "who" in "a man who surfs": the verb of the clause agrees with "man".
 RELATIVE_SUBJECT = TokenPattern(words={"who", "that", "which"}, relations=SUBJECTS)
@@ -448,6 +450,26 @@ def find_agreeing_verbs(subject: Token, number: Number) -> dict[int, str]:
         if form is not None:
             forms[verb.i] = form
     return forms
+
+
+def find_distant_verbs(phrase: NounPhrase) -> Iterator[Token]:
+    """Yield the verbs that agree with a phrase and that `find_agreeing_verbs` does not find: one
+    directly before it ("behind her is a dog"), and those behind a participle ("is made of wood and
+    has a door").
+    """
+    verb = phrase.head.head
+    if verb.i == phrase.start - 1 and FINITE_VERB.matches(verb):
+        is_inverted = ADVERBIAL.matches_any(verb.lefts)
+        has_subject = CLAUSE_SUBJECT.matches_any(verb.lefts)
+        if is_inverted and not has_subject:
+            yield verb
+    is_subject = matches_one_of(phrase.head, SUBJECT_PATTERNS)
+    if not is_subject or _is_coordinated(phrase.head, _get_finite(verb)):
+        return
+    for conjunct in FINITE_VERB.select(verb.conjuncts):
+        has_subject = CLAUSE_SUBJECT.matches_any(conjunct.children)
+        if conjunct.i > verb.i and not has_subject:
+            yield conjunct
 
 
 def change_verb_number(verb: Token, number: Number) -> str | None:

@@ -7,7 +7,7 @@ words know those of their lists alone; WordNet's tables keep these lists short.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
 
@@ -71,8 +71,8 @@ NEGATORS = {
 """Words after which things may not be there."""
 DEGREES = {
     "about", "almost", "approximately", "around", "at", "enough", "exactly", "fewer", "just", "least", "less",
-    "mere", "more", "most", "much", "nearly", "only", "or", "over", "per", "roughly", "some", "than", "under",
-    "up",
+    "mere", "more", "most", "much", "nearly", "only", "or", "over", "per", "roughly", "same", "some", "than",
+    "under", "up",
 }  # fmt: skip
 """Words that modify a quantity ("at least two", "only one", "one or two")."""
 LARGE_QUANTITIES = {
@@ -95,6 +95,8 @@ MEASURES = {
     "range", "rest", "series", "sort", "total", "type", "variety",
 }  # fmt: skip
 """Nouns that state how much or what kind of what follows "of"; a quantifier of their own fits badly."""
+SHARES = {"half", "most", "part", "parts", "quarter", "rest", "third", "thirds"}
+"""Words for a part of one thing ("part of the wall") or of several ("part of the dogs")."""
 GROUPS = {
     "assortment", "audience", "band", "batch", "bouquet", "bunch", "bundle", "choir", "class", "cluster", "collection",
     "convoy", "crowd", "duo", "family", "fleet", "flock", "gang", "group", "herd", "horde", "line", "litter", "mob",
@@ -135,7 +137,7 @@ UNCOUNTABLE = {
     # What remains or is summed up.
     "maximum", "minimum", "rest", "total",
     # Times, places and parts of a scene, of which there is one.
-    "daytime", "nighttime",
+    "daytime", "internet", "nighttime",
     "afternoon", "background", "center", "centre", "countryside", "dark", "darkness", "dusk", "dawn", "distance",
     "east", "end", "evening", "foreground", "front", "future", "inside", "left", "middle", "morning", "night",
     "noon", "north", "outside", "past", "right", "seaside", "south", "summer", "sunrise", "sunset",
@@ -214,7 +216,11 @@ JOINT_VERBS = {
 """Verbs that mean one action with a bare object of the words before ("holding hands")."""
 OWN_DETERMINER = TokenPattern(relations={"det", "poss"})
 NAME_TAG = TokenPattern(tags={"NNP"})
+NOUN = TokenPattern(tags={"NN", "NNS", "NNP", "NNPS"})
 SUBJECT = TokenPattern(relations={"nsubj", "nsubjpass"})
+NUMERAL = TokenPattern(tags={"CD"})
+CLAUSE_OF_NOUN = TokenPattern(relations={"relcl"})
+OF_BEINGS = {"he", "him", "his", "she", "her", "hers"}
 LISTED = TokenPattern(relations={"appos", "conj"})
 ATTRIBUTE = TokenPattern(relations={"attr"})
 SINGULAR_ARTICLE = TokenPattern(words={"a", "an"})
@@ -447,8 +453,13 @@ def _is_part_of_quantity(phrase: NounPhrase) -> bool:
     counter = before[0]
     counters = MEASURES | GROUPS | LARGE_QUANTITIES
     is_group = counter in counters or singularize(counter) in counters
+    is_one = list_numbers(phrase.head) == ("sg",)
+    has_definite = any(token.lower_ in DEFINITES for token in phrase.determiners)
+    if is_one and has_definite and counter in SHARES:
+        return False
     # "thirds of", "three out of"
-    is_fraction = counter == "out" or singularize(counter) in QUANTITIES
+    is_share = counter == "out" and NUMERAL.matches_any(_get_before(phrase, 3)[:1])
+    is_fraction = is_share or singularize(counter) in QUANTITIES
     is_number = (
         is_fraction or counter in QUANTITIES or parse_number(counter) is not None
     )
@@ -481,7 +492,8 @@ def _may_be_verb(phrase: NounPhrase) -> bool:
     if lemmas and not is_noun and not is_in_wordnet(word):  # "thus"
         return True
     # "a woman exit"
-    follows_being = len(phrase.words) > 1 and _is_being(phrase.words[-2])
+    partner = phrase.words[-2:-1]
+    follows_being = any(map(_is_being, NOUN.select(partner)))
     if follows_being and not phrase.determiners and "VERB" in lemmas:
         return True
     if "VERB" in lemmas and _is_only_verb(phrase):
@@ -504,10 +516,17 @@ def _is_only_verb(phrase: NounPhrase) -> bool:
 
 def _may_modify_noun(phrase: NounPhrase) -> bool:
     """Return True for a noun before a modified noun ("chocolate" in "a chocolate frosted
-    doughnut").
+    doughnut"), and before a noun that the parser took for a verb ("fire hydrant").
     """
-    tags = [token.tag_ for token in _get_after(phrase, 2)]
+    after = _get_after(phrase, 2)
+    if any(_is_only_noun(token.lower_) for token in after[:1]):
+        return True
+    tags = [token.tag_ for token in after]
     return len(tags) == 2 and tags[0] in {"VBN", "VBD", "JJ"} and tags[1] == "NN"
+
+
+def _is_only_noun(word: str) -> bool:
+    return is_in_wordnet(word) and set(getAllLemmas(word)) == {"NOUN"}
 
 
 def _is_uncounted(phrase: NounPhrase) -> bool:
@@ -517,7 +536,8 @@ def _is_uncounted(phrase: NounPhrase) -> bool:
         return True
     determiners = {token.lower_ for token in phrase.determiners}
     has_owner = any(token.lower_ == "own" for token in phrase.words[:-1])
-    if has_owner or singularize(word) in TENS:  # "my own oven", "in his forties"
+    # "my own oven", "in his forties", "on all fours"
+    if has_owner or singularize(word) in {*TENS, *NUMBER_WORDS}:
         return True
     if list_numbers(phrase.head) == ("pl",):
         return word in UNCOUNTABLE
@@ -724,12 +744,23 @@ def _find_rivals(doc: Doc) -> frozenset[Token]:
     for pronoun in PRONOUN.select(doc):
         possible = list_antecedents(pronoun, nouns)
         chosen = possible[:1]
+        described = _find_described(pronoun, possible)
         beings = list(filter(_is_being, possible))
         things = [noun for noun in possible if noun.lower_ not in PICTURES]
-        meant = beings or things[:1] or chosen
+        meant = described or beings or things[:1] or chosen
+        if not beings and pronoun.lower_ in OF_BEINGS:
+            rivals.update(chosen)
         if meant != chosen:
             rivals.update(meant, chosen)
     return frozenset(rivals)
+
+
+def _find_described(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
+    """Return the noun of the clause in which a pronoun stands ("a bag that has a star on it")."""
+    for ancestor in pronoun.ancestors:
+        if CLAUSE_OF_NOUN.matches(ancestor):
+            return [noun for noun in nouns if noun == ancestor.head]
+    return []
 
 
 def _is_being(noun: Token) -> bool:
