@@ -2,8 +2,9 @@
 A.1).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 from spacy.tokens import Doc, Token
@@ -106,12 +107,14 @@ def build_plurality_foils(
             forms = _inflect_words(
                 phrase, number, antecedents, as_released=not rejects_doubtful
             )
-            for candidate in _change_number(words, phrase, number, forms):
+            opens_sentence = rejects_doubtful and _opens_later_sentence(phrase)
+            write_text = partial(_write_text, words, phrase, opens_sentence)
+            for candidate in _change_number(write_text, phrase, number, forms):
                 yield replace(candidate, rejected=rejected)
 
 
 def _change_number(
-    words: Sequence[str],
+    write_text: Callable[[str, dict[int, str]], str],
     phrase: NounPhrase,
     old: Number,
     forms: dict[int, str],
@@ -119,7 +122,7 @@ def _change_number(
     """Yield the candidates that change a noun phrase from one number to the other.
 
     Args:
-        words: Words of the caption, each with the space behind it.
+        write_text: Function that returns the caption with a quantifier and new forms of words.
         forms: New forms of the words that change their number with the phrase, by token index.
     """
     new = OTHER_NUMBER[old]
@@ -127,8 +130,8 @@ def _change_number(
     # foil.
     for quantifier, foil_quantifier in product(QUANTIFIERS[old], QUANTIFIERS[new]):
         yield build_candidate(
-            caption=_write_text(words, phrase, quantifier, {}),
-            foil=_write_text(words, phrase, foil_quantifier, forms),
+            caption=write_text(quantifier, {}),
+            foil=write_text(foil_quantifier, forms),
             caption_phrase=phrase.head.text,
             foil_phrase=forms[phrase.head.i],
             direction=f"{old}2{new}",
@@ -204,14 +207,25 @@ def _list_bare_conjuncts(noun: Token) -> list[Token]:
     return [word for word in nouns if not DETERMINER.matches_any(word.lefts)]
 
 
+def _opens_later_sentence(phrase: NounPhrase) -> bool:
+    """Return True for a phrase with a capital behind the end of a sentence."""
+    before = phrase.head.doc[max(phrase.start - 1, 0) : phrase.start]
+    return phrase.first_word.is_title and SENTENCE_END.matches_any(before)
+
+
 def _write_text(
-    words: Sequence[str], phrase: NounPhrase, quantifier: str, forms: dict[int, str]
+    words: Sequence[str],
+    phrase: NounPhrase,
+    opens_sentence: bool,
+    quantifier: str,
+    forms: dict[int, str],
 ) -> str:
     """Return the caption with a quantifier in place of the determiners of a phrase, and with new
     forms of some words.
 
     Args:
         words: Words of the caption, each with the space behind it.
+        opens_sentence: Whether the phrase begins a sentence that is not the first one.
         forms: New forms by token index.
     """
     doc = phrase.head.doc
@@ -224,10 +238,6 @@ def _write_text(
 
     # The first word of a sentence loses its capital if it is no name: a quantifier precedes it.
     stem = pieces[phrase.stem]
-    follows_sentence = SENTENCE_END.matches_any(
-        doc[max(phrase.start - 1, 0) : phrase.start]
-    )
-    opens_sentence = follows_sentence and doc[phrase.start].is_title
     is_first = phrase.stem == phrase.start and (phrase.stem == 0 or opens_sentence)
     is_name = (
         doc[phrase.stem].tag_ in {"NNP", "NNPS"} and not words[phrase.stem].islower()
