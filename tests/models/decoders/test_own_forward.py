@@ -37,10 +37,11 @@ from waltz.models.decoders.vision_loading import wrap_vision_language_model
 
 torch.set_num_threads(1)
 
-READ_BY_THEMSELVES = ("qwen3-vl", "gemma3", "mllama", "llama4", "paligemma")
+READ_BY_THEMSELVES = ("gemma3", "mllama", "llama4", "paligemma")
 """Families whose embeddings of an image do not suffice."""
 FAMILIES = (
     "qwen2.5-vl",
+    "qwen3-vl",
     "internvl",
     "idefics3",
     "llava-onevision",
@@ -167,7 +168,7 @@ def test_values_do_not_depend_on_the_size_of_batches(decoder):
     assert decoder.network.joins_rows
 
 
-@pytest.mark.parametrize("decoder", READ_BY_THEMSELVES, indirect=True)
+@pytest.mark.parametrize("decoder", ["qwen3-vl", *READ_BY_THEMSELVES], indirect=True)
 def test_generations_of_a_batch_are_the_likeliest_tokens_of_prompts_alone(decoder):
     texts = [
         spell(decoder, TEXT),

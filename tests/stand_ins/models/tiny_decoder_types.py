@@ -1012,12 +1012,13 @@ def granite4_vision() -> Pair:
 
 
 OMNI_MARKS = {
+    # First, so that its id is outside of those that test rows draw: sound has to follow it.
+    "audio_bos_token": "<|audio_bos|>",
     "image": "<|IMAGE|>",
     "audio_token": "<|AUDIO|>",
     "video_token": "<|VIDEO|>",
     "vision_bos_token": "<|vision_bos|>",
     "vision_eos_token": "<|vision_eos|>",
-    "audio_bos_token": "<|audio_bos|>",
     "audio_eos_token": "<|audio_eos|>",
 }
 AUDIO = {

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -27,7 +28,8 @@ class RowImage:
     """The image of one row of a pass.
 
     Attributes:
-        features: The embeddings of the image, of shape (features, width), or its pixels for a
+        features: The embeddings of the image, of shape (features, width), with its features for
+            deeper layers behind them, of shape (features, layers * width); or its pixels for a
             network that reads images itself.
         positions: Positions among the ids of the row that it fills.
         inputs: Further arguments of the forward pass of a network that reads images itself.
@@ -131,12 +133,7 @@ class Network:
             vocabulary), and the keys and values of all positions so far; no states if prefixes are
             not used again.
         """
-        # Rows with an image are passed as embeddings, of which some are the image's; others as ids.
-        inputs: dict[str, object] = {}
-        if any(request.images):
-            inputs["inputs_embeds"] = self.embed(request.ids, request.images)
-        else:
-            inputs["input_ids"] = request.ids
+        inputs = self._build_token_inputs(request)
         options = {
             "attention_mask": request.build_attention_mask(),
             "position_ids": request.positions,
@@ -153,6 +150,30 @@ class Network:
         logits = self.model(**inputs, **{self.cache_name: cache}).logits
         states = tuple((layer.keys, layer.values) for layer in cache.layers)
         return logits[:, -request.last_count :], states
+
+    def _build_token_inputs(self, request: ForwardRequest) -> dict[str, object]:
+        """Return the arguments for ids and images: rows with an image are passed as embeddings, of
+        which some are the image's, or with outputs of its vision tower; others as ids.
+        """
+        images = [image.features for image in request.images if image is not None]
+        if not images:
+            return {"input_ids": request.ids}
+        width = self.model.get_input_embeddings().embedding_dim
+        if images[0].shape[-1] == width:
+            return {"inputs_embeds": self.embed(request.ids, request.images)}
+        # From images of (features, layers * width) to layers of images of (features, width)
+        layers_of_images = [
+            image.reshape(len(image), -1, width).unbind(1) for image in images
+        ]
+        embeddings, *deeper = zip(*layers_of_images, strict=True)
+        # Granite Docling copies the logits of its router of resolutions to its outputs.
+        outputs = SimpleNamespace(
+            pooler_output=embeddings, deepstack_features=deeper, router_logits=None
+        )
+        return {
+            "input_ids": request.ids,
+            "mm_encoder_outputs": {"image": outputs},
+        }
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import copy
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -71,6 +71,17 @@ class CachedImageProcessor:
         while len(self.results) > MAX_CACHED_IMAGES:
             self.results.popitem(last=False)
         return copy.copy(self.results[key])
+
+
+def _stack_images(
+    features: torch.Tensor | Sequence[torch.Tensor], count: int
+) -> torch.Tensor:
+    """Return features of images of one size, of shape (images, features, width), from one tensor
+    for each image or for all.
+    """
+    if not isinstance(features, torch.Tensor):
+        return torch.stack(tuple(features))
+    return features.reshape(count, -1, features.shape[-1])
 
 
 class ChangedTextError(UserError):
@@ -221,10 +232,10 @@ class VisionLanguageModel(Decoder):
         inputs = {"pixel_values": self.fill_zeros(pixels).flatten(0, 1), **extras}
         outputs, _ = call_with_accepted(compute_features, inputs)
         embeddings = getattr(outputs, "pooler_output", outputs)
-        # One tensor, (features, width), for each image.
-        if not isinstance(embeddings, torch.Tensor):
-            return torch.stack(tuple(embeddings))
-        return embeddings.reshape(len(pixels), -1, embeddings.shape[-1])
+        # Qwen3-VL adds further features of the image to the states behind its first layers.
+        deeper = getattr(outputs, "deepstack_features", None) or []
+        layers = [_stack_images(layer, len(pixels)) for layer in (embeddings, *deeper)]
+        return torch.cat(layers, dim=-1)
 
     def build_layout(
         self, prompt: Prompt, picture: PreparedImage | None
@@ -326,15 +337,17 @@ class VisionLanguageModel(Decoder):
         # Most networks count positions one by one; Qwen's have three axes: time, row and column.
         if not hasattr(body, "get_rope_index"):
             return torch.arange(ids.shape[1], device=self.device)
-        rope_positions, _ = body.get_rope_index(
-            ids,
-            mm_token_type_ids=torch.zeros_like(ids)
+        inputs = {
+            "input_ids": ids,
+            "attention_mask": torch.ones_like(ids),
+            "mm_token_type_ids": torch.zeros_like(ids)
             if token_types is None
             else token_types,
-            image_grid_thw=picture.extras["image_grid_thw"]
+            "image_grid_thw": picture.extras["image_grid_thw"]
             if picture is not None
             else None,
-        )
+        }
+        (rope_positions, _), _ = call_with_accepted(body.get_rope_index, inputs)
         # From (axes, rows, positions) to (axes, positions)
         positions: torch.Tensor = rope_positions[:, 0]
         return positions
