@@ -1,5 +1,7 @@
 """What a run of Snakemake shows at its end."""
 
+from dataclasses import replace
+
 import pytest
 
 from waltz.cli.run.summary import print_run_summary
@@ -76,3 +78,15 @@ def test_it_is_silent_about_a_run_that_made_neither_table_nor_page(tables, capsy
     )
     print_run_summary("small", {}, [])
     assert capsys.readouterr().err == ""
+
+
+def test_it_says_how_numbers_compare_with_the_papers(tables, capsys):
+    verdicts = ("equal to the paper", "differs", "differs")
+    cells = [
+        replace(cell("thesis-4.2", "clip", 50.0), profile="published", verdict=verdict)
+        for verdict in verdicts
+    ]
+    (tables / "thesis-4.2.csv").write_text(format_csv(cells))
+    print_run_summary("small", {}, [tables / "thesis-4.2.csv"])
+    words = "of 3 numbers that they print, 1 are equal, 0 compatible and 2 different"
+    assert f"papers:  {words}" in capsys.readouterr().err

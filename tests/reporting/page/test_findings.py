@@ -12,6 +12,7 @@ from waltz.reporting.page.examples import choose_typical_example, make_browser_d
 from waltz.reporting.page.findings import (
     ModelFinding,
     describe_chance,
+    describe_different_cells,
     describe_findings,
     describe_recorded_runs,
     is_small_measure,
@@ -20,7 +21,7 @@ from waltz.reporting.page.findings import (
     select_comparable,
 )
 from waltz.reporting.page.findings import summarize_models as summarize_frames
-from waltz.reporting.tables.cells import VerdictCounts
+from waltz.reporting.tables.cells import Cell, VerdictCounts
 
 
 def summarize_models(metrics, shares, tested, rulers, averaged=()):
@@ -458,3 +459,28 @@ def test_a_model_that_guesses_is_named_next_to_its_example():
     assert describe_chance(clip, "few") == (
         "Too few items to say whether clip is above chance on few: 99 % [95, 103]."
     )
+
+
+def test_cells_that_differ_from_the_papers_are_named_where_they_are_few():
+    cell = Cell(
+        "thesis-5.2",
+        "published",
+        "input_from_explanation",
+        "mistral",
+        "comve",
+        "post-hoc",
+        84.0,
+        100,
+        77.0,
+        91.0,
+        48.0,
+        36.0,
+        "differs",
+        "",
+        paper_text="48",
+    )
+    assert describe_different_cells([cell]) == [
+        "Different: input from explanation of mistral on comve, 84 for 48 (thesis-5.2)."
+    ]
+    assert describe_different_cells([cell] * 4) == []
+    assert describe_different_cells([]) == []

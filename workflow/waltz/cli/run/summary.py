@@ -3,11 +3,12 @@ next commands.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from waltz.cli.output import create_console
 from waltz.cli.tables import choose_profile, print_headline, select_profile
-from waltz.reporting.tables.cells import read_cells
+from waltz.reporting.tables.cells import count_cells, read_cells, select_compared
 from waltz.reporting.tables.declarations import TABLES
 
 SHOWN_REASONS = 3
@@ -46,6 +47,11 @@ def print_run_summary(
     if any(tables.values()):
         profile = choose_profile(None, tables, study)
         print_headline(select_profile(tables, profile), console)
+    counts = count_cells("", select_compared(list(chain(*tables.values()))))
+    if counts.compared:
+        console.print(
+            f"papers:  of {counts.compared:,} numbers that they print, {counts.describe()}"
+        )
     if len(csvs) > SHOWN_TABLES:
         folder = next(iter(csvs.values())).parent
         console.print(f"tables:  {folder} ({len(csvs)} tables)")

@@ -21,9 +21,8 @@ from waltz.fidelity import get_fidelity
 from waltz.reporting.page.examples import rank_setting
 from waltz.reporting.page.page_tables import list_numbers
 from waltz.reporting.run_records import RunRecord
-from waltz.reporting.tables.cells import VerdictCounts, is_small
+from waltz.reporting.tables.cells import Cell, VerdictCounts, is_small
 from waltz.reporting.tables.declaration import COMPARED_PROFILE
-from waltz.reporting.tables.paper_values import COMPATIBLE, EQUAL
 
 EVEN = 50.0
 """T-SHAP of a score to which text and image contribute equally, and accuracy of a guess between two
@@ -497,17 +496,25 @@ def describe_recorded_runs(
     models, runs = _join_words(list(sources)), _join_words(names)
     sentence = f"No model ran here: the answers of {models} are recorded in {runs}"
     if counts is not None and counts.compared:
-        verdicts = [f"{counts.kinds[EQUAL]} are equal"]
-        verdicts.append(f"{counts.kinds[COMPATIBLE]} compatible")
-        n_other = counts.compared - counts.kinds[EQUAL] - counts.kinds[COMPATIBLE]
-        verdicts.append(f"{n_other} different")
-        words = _join_words(verdicts)
-        sentence += f"; of {counts.compared:,} numbers that the papers print, {words}"
+        sentence += f"; of {counts.compared:,} numbers that the papers print, {counts.describe()}"
     origins = []
     for name in names:
         if citation := citations.get(name, "").rstrip("."):
             origins.append(f"{name}: {citation}.")
     return [f"{sentence}.", *origins]
+
+
+def describe_different_cells(cells: Sequence[Cell]) -> list[str]:
+    """Return the sentence that names the cells that differ from the papers; none if there are many."""
+    clauses = []
+    for cell in cells:
+        metric = cell.metric.replace("_", " ")
+        clauses.append(
+            f"{metric} of {cell.model} on {cell.dataset}, {cell.value:g} for {cell.paper_text} ({cell.table})"
+        )
+    if not clauses or len(clauses) > MOST_NAMES:
+        return []
+    return [f"Different: {'; '.join(clauses)}."]
 
 
 def _describe_reliances(models: Sequence[ModelFinding]) -> list[str]:

@@ -53,6 +53,7 @@ from waltz.reporting.page.findings import (
     RULER,
     ModelFinding,
     describe_chance,
+    describe_different_cells,
     describe_findings,
     describe_recorded_runs,
     has_small_means,
@@ -99,6 +100,7 @@ from waltz.reporting.tables.declaration import Declaration, NumberSource
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.formats import VERDICT_MARKS
 from waltz.reporting.tables.grid import UNPAIRED
+from waltz.reporting.tables.paper_values import DIFFERS
 from waltz.reporting.tables.titles import name_data_sets
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -463,8 +465,12 @@ def _describe_study(report: ReportInputs, reproduced: Reproduction | None) -> li
     citations = {source.name: source.citation for source in report.sources}
     counts = reproduced.total if reproduced else None
     heading, *origins = describe_recorded_runs(recorded, citations, counts)
+    different = []
+    for cell in select_compared(report.cells):
+        if cell.verdict == DIFFERS:
+            different.append(cell)
     # Whose answers they are stands next to what was found in them.
-    lead = " ".join([*origins, sentences[0]])
+    lead = " ".join([*origins, *describe_different_cells(different), sentences[0]])
     return [heading, lead, *sentences[1:]]
 
 

@@ -213,6 +213,12 @@ class VerdictCounts:
         """Number of cells with a verdict."""
         return self.cells - self.kinds[NO_VERDICT] - self.kinds[NO_VALUE]
 
+    def describe(self) -> str:
+        """Return the numbers of equal, compatible and different cells in words."""
+        n_equal, n_compatible = self.kinds[EQUAL], self.kinds[COMPATIBLE]
+        n_different = self.compared - n_equal - n_compatible
+        return f"{n_equal} are equal, {n_compatible} compatible and {n_different} different"
+
     def share(self, kind: str) -> float:
         """Return the share of cells of a kind in all cells, between 0 and 1; 0 without cells."""
         if not self.cells:
