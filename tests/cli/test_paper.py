@@ -68,7 +68,9 @@ def test_tables_are_named_as_people_write_them(name, table):
     ("name", "message"),
     [
         ("2", "decoders-paper-2 and cv-probes-2; name the document as well"),
-        ("4-2", "is no table"),
+        ("4-2", "did you mean 'thesis-4.2'"),
+        ("42", "did you mean 'thesis-4.2'"),
+        ("tablec25", "did you mean 'thesis-C.25'"),
         ("9.9", "is no table with paper values"),
         ("Figure C.1", "are computed from thesis-5.2 and thesis-C.2"),
         ("VALSE 4.2", "is no table"),
@@ -126,6 +128,7 @@ def test_known_errors_of_the_paper_are_printed(tmp_path):
     [
         (["4.2", "--model", "clipp"], "did you mean 'clip'?"),
         (["4.2", "--data", "existense"], "did you mean 'existence'?"),
+        (["5.2", "--model", "BakLLaVA"], "; this name is in thesis-3.5, thesis-4.3"),
         (["4.2", "--study", "other"], "thesis-4.2.csv: no such table"),
     ],
 )

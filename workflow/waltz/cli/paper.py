@@ -187,7 +187,13 @@ def suggest_paper_table(name: str) -> str:
     if figure:
         tables = list_names(TABLES[figure].paper_tables, "and")
         return f" (the numbers of Figure {number} are computed from {tables})"
-    return suggest_name(name, _find_paper_tables())
+    known = _find_paper_tables()
+    # "42" and "4-2" are closest to no id, and mean thesis-4.2.
+    compact = re.sub("[^a-z0-9]", "", name.casefold().removeprefix("table"))
+    for table in known:
+        if compact == _split_name(table)[1].replace(".", ""):
+            return f" (did you mean {table!r}?)"
+    return suggest_name(name, known)
 
 
 def _find_paper_tables() -> dict[str, Declaration]:
@@ -327,8 +333,26 @@ def select_cells(
     if not similar:
         option = OPTIONS[field]
         names = filter(None, cells_by_name)
-        raise build_name_error(option, f"name in table {declaration.id}", wanted, names)
+        error = build_name_error(
+            option, f"name in table {declaration.id}", wanted, names
+        )
+        raise UserError(f"{error}{_list_tables_with(field, plain)}")
     return equal or similar
+
+
+def _list_tables_with(field: str, plain: str) -> str:
+    """Return the end of a message about a name that a table lacks: the other tables that have it."""
+    tables = []
+    for table, declaration in _find_paper_tables().items():
+        names = {getattr(cell, field) for cell in read_paper_cells(declaration, None)}
+        spellings = {
+            spelling
+            for name in names
+            for spelling in _list_spellings(field, name, declaration)
+        }
+        if plain in spellings:
+            tables.append(table)
+    return f"; this name is in {list_names(tables, 'and')}" if tables else ""
 
 
 def _list_spellings(field: str, name: str, declaration: Declaration) -> list[str]:
