@@ -70,6 +70,15 @@ def test_images_lie_in_a_zip(data):
     assert study["sources"]["captions"]["images"] == {"path": archive}
 
 
+def test_images_are_looked_for_next_to_the_file(data):
+    captions = write_captions(data / "photos", 1)
+    result = run(captions, "--instruments", "plurality,nouns")
+    assert result.exit_code == 0, result.output
+    study = yaml.safe_load(result.stdout)
+    assert study["sources"]["captions"]["images"] == {"path": str(data / "photos")}
+    assert "*id" not in result.stdout
+
+
 @pytest.mark.parametrize(
     ("image", "fault"),
     [

@@ -64,8 +64,12 @@ def build_command(
         ),
     ],
     images: Annotated[
-        Path, typer.Option(help="Folder, zip or tar of the images that the file names.")
-    ],
+        Path | None,
+        typer.Option(
+            help="Folder, zip or tar of the images that the file names.",
+            show_default="the folder of the file",
+        ),
+    ] = None,
     instruments: Annotated[
         str,
         typer.Option(
@@ -120,6 +124,7 @@ def build_command(
     """
     checkout = find_checkout()
     check_inputs(captions)
+    images = images or captions.parent
     _check_options(images, export)
     from waltz.benchmark.people.platforms import choose_platform
     from waltz.plan.built_study import (

@@ -82,15 +82,19 @@ def build_caption_study(
             None builds without filters.
         annotations: Files with the answers of people by instrument.
     """
-    filters = list(FILTERS) if judges else []
-    entry = {"source": CAPTIONS, "filters": filters, "size": size, "js": js}
+    filters = FILTERS if judges else ()
+    entry = {"source": CAPTIONS, "size": size, "js": js}
     models: Settings = {}
     study: Settings = {
         "study": name,
         "seed": seed,
         "profiles": ["equations"],
         "sources": {CAPTIONS: source},
-        "instruments": {instrument: dict(entry) for instrument in instruments},
+        # A list of its own for each, because YAML writes a shared one as an alias.
+        "instruments": {
+            instrument: {**entry, "filters": list(filters)}
+            for instrument in instruments
+        },
         "benchmark": {"valid_votes": 1},
         "groups": {"pairs": list(instruments)},
         "reporting": {"tables": [], "resamples": 1000, "confidence": 0.95},
