@@ -352,7 +352,9 @@ def _list_tables_with(field: str, plain: str) -> str:
         }
         if plain in spellings:
             tables.append(table)
-    return f"; this name is in {list_names(tables, 'and')}" if tables else ""
+    if not tables:
+        return ""
+    return f"; this name is in {list_names(tables, 'and')}"
 
 
 def _list_spellings(field: str, name: str, declaration: Declaration) -> list[str]:
