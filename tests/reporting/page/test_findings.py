@@ -480,7 +480,8 @@ def test_cells_that_differ_from_the_papers_are_named_where_they_are_few():
         paper_text="48",
     )
     assert describe_different_cells([cell]) == [
-        "Different: input from explanation of mistral on comve, 84 for 48 (thesis-5.2)."
+        "Different: input from explanation of mistral on comve, 84 here and 48 in the paper"
+        " (thesis-5.2)."
     ]
     assert describe_different_cells([cell] * 4) == []
     assert describe_different_cells([]) == []

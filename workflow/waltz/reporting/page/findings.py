@@ -509,8 +509,9 @@ def describe_different_cells(cells: Sequence[Cell]) -> list[str]:
     clauses = []
     for cell in cells:
         metric = cell.metric.replace("_", " ")
+        values = f"{cell.value:g} here and {cell.paper_text} in the paper"
         clauses.append(
-            f"{metric} of {cell.model} on {cell.dataset}, {cell.value:g} for {cell.paper_text} ({cell.table})"
+            f"{metric} of {cell.model} on {cell.dataset}, {values} ({cell.table})"
         )
     if not clauses or len(clauses) > MOST_NAMES:
         return []
