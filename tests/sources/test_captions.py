@@ -4,6 +4,7 @@ import pytest
 
 from waltz.core.errors import UserError
 from waltz.sources.readers import read_source
+from waltz.sources.texts import read_texts
 
 
 def read(path):
@@ -38,6 +39,7 @@ def test_captions_are_read_in_several_forms(tmp_path):
         ),
         ("picture,caption\na.png,A dog.\n", "no column 'image'"),
         ("id,image,caption\n0,a.png,A dog.\n0,a.png,A cat.\n", "duplicate id"),
+        ("a.png#0\tA dog.\nA cat.\n", "line 2: no image and caption .got 'A cat.'"),
         ("id,image,caption\n1,a.png,A dog.\n1,a.png,A cat.\n", "duplicate id"),
     ],
 )
@@ -62,3 +64,66 @@ def test_lines_without_images_are_refused(tmp_path):
     (tmp_path / "own.txt").write_text("A dog.\n")
     with pytest.raises(UserError, match="lines of text name no images"):
         read(tmp_path / "own.txt")
+
+
+TWO = [("1", "a.jpg", "A dog.", None), ("2", "b.jpg", "A cat.", None)]
+OF_ONE_IMAGE = [("1:1", "a.jpg", "A dog.", None), ("1:2", "a.jpg", "A cat.", None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.token", "a.jpg#0\tA dog.\nb.jpg#0\tA cat.\n", TWO),
+        ("a.txt", "a.jpg\tA dog.\n\nb.jpg\tA cat.\n", TWO),
+        (
+            "a.csv",
+            "image_name| comment_number| comment\na.jpg|0|A dog.\nb.jpg|0|A cat.\n",
+            TWO,
+        ),
+        ("a.json", '{"a.jpg": "A dog.", "b.jpg": "A cat."}', TWO),
+        (
+            "a.json",
+            '[{"image": "a.jpg", "captions": ["A dog.", "A cat."]}]',
+            OF_ONE_IMAGE,
+        ),
+        (
+            "karpathy.json",
+            '{"images": [{"filename": "a.jpg", "split": "test", "sentences":'
+            ' [{"raw": "A dog.", "tokens": ["a", "dog"]}, {"raw": "A cat."}]}], "dataset": "x"}',
+            OF_ONE_IMAGE,
+        ),
+        (
+            "a.csv",
+            "id,image,caption\n7,a.jpg,A dog.\n7,a.jpg,A dog.\n",
+            [("7", *TWO[0][1:])],
+        ),
+        (
+            "a.json",
+            '[{"id": 3.0, "image": "a.jpg", "caption": "A dog."}]',
+            [("3", *TWO[0][1:])],
+        ),
+        ("a.json", '[{"id": NaN, "image": "a.jpg", "caption": "A dog."}]', TWO[:1]),
+        (
+            "a.json",
+            '[{"image": "a.jpg", "caption": NaN}]',
+            [("1", "a.jpg", "", "the caption is empty")],
+        ),
+    ],
+)
+def test_captions_are_read_as_others_publish_them(tmp_path, name, text, expected):
+    (tmp_path / name).write_text(text)
+    assert read(tmp_path / name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.token", "a.jpg#0\tA dog.\na.jpg#1\tA cat.\n"),
+        ("a.json", '["A dog.", "A cat."]'),
+        ("a.json", '[{"image": "a.jpg", "captions": ["A dog.", "A cat."]}]'),
+        ("a.json", '{"a.jpg": "A dog.", "b.jpg": "A cat."}'),
+    ],
+)
+def test_texts_are_those_of_captions(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert list(read_texts(tmp_path / name)) == ["A dog.", "A cat."]

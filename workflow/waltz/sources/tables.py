@@ -6,6 +6,7 @@ recognised. Nothing is skipped: a row that cannot be read is an error.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -35,6 +36,7 @@ SHEET_SUFFIXES = (".xlsx", ".xls", ".ods")
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst", ".7z")
 PACKED_STARTS = (b"PK\x03\x04", b"\x1f\x8b", b"\xd0\xcf\x11\xe0")
 """First bytes of zip archives and .xlsx, of gzip, and of .xls."""
+IMAGE_NAME = re.compile(r"\.(?:jpe?g|png|gif|webp|bmp)$", re.IGNORECASE)
 TABLE_SUFFIXES = (*CSV_SUFFIXES, ".json", *LINES_SUFFIXES, *ARROW_SUFFIXES)
 """Ends of the names of files that are read, in any case of letters."""
 MAX_ROWS = 1_000_000
@@ -193,6 +195,10 @@ def _find_rows(path: Path, value: object) -> list[JsonObject]:
         raise UserError(
             f"{path}: the root is {describe_type(value)}, not a list of objects; write one object a row"
         )
+    # `{"a.jpg": "A dog.", …}`
+    texts = [part for part in value.values() if isinstance(part, str | list)]
+    if value and len(texts) == len(value) and all(map(IMAGE_NAME.search, value)):
+        return [{"image": name, "caption": part} for name, part in value.items()]
     lists = {name: part for name, part in value.items() if isinstance(part, list)}
     objects = {name: part for name, part in value.items() if isinstance(part, dict)}
     if value and len(objects) == len(value):
@@ -230,6 +236,8 @@ def _build_row(path: Path, entry: object, position: int) -> JsonObject:
     """Return an entry of a list as a row; a list has its positions as names."""
     if isinstance(entry, dict):
         return entry
+    if isinstance(entry, str):
+        return {"text": entry}
     if isinstance(entry, list):
         return {str(index): value for index, value in enumerate(entry)}
     raise UserError(

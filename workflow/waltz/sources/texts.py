@@ -1,13 +1,18 @@
 """Texts of a user's file: lines, a table with a column of captions, or COCO captions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import fold_text
-from waltz.sources.formats.captions import CAPTION_COLUMNS
+from waltz.sources.formats.captions import (
+    CAPTION_COLUMNS,
+    list_captions,
+    list_named_lines,
+)
 from waltz.sources.formats.coco import is_coco, read_captions
 from waltz.sources.pair_layouts import fold_names
+from waltz.sources.raw_entry import RawEntry
 from waltz.sources.raw_files import read_text_lines
 from waltz.sources.tables import SHEET_SUFFIXES, TABLE_SUFFIXES, read_table
 
@@ -21,33 +26,32 @@ def read_texts(path: Path) -> Iterator[str]:
     Raises:
         UserError: The file cannot be read, or has no column of texts.
     """
-    for location, text in _read_located_texts(path):
-        if text is None:
-            yield ""
-        elif isinstance(text, str):
-            yield " ".join(text.split())
-        else:
-            raise UserError(f"{location}: no text (got {text!r}); write a text")
+    for text in _read_texts(path):
+        yield " ".join(text.split())
 
 
-def _read_located_texts(path: Path) -> Iterator[tuple[str, object]]:
-    """Yield the texts of a file with their locations."""
+def _read_texts(path: Path) -> Iterator[str]:
+    """Yield the texts of a file as they stand there."""
+    named_rows = list_named_lines(path)
+    if named_rows:
+        for row in named_rows:
+            yield row.fields["caption"]
+        return
     # The end of the name tells the format.
     suffix = path.suffix.lower()
     if suffix == ".json" and is_coco(path):
         for caption in read_captions(path, path.stem, None):
-            yield f"{path}: caption {caption.source_id}", caption.caption
+            yield caption.caption
     elif suffix in (*TABLE_SUFFIXES, *SHEET_SUFFIXES):
         for row in read_table(path):
-            yield row.location, _find_text(fold_names(row.fields), row.location)
+            yield from list_captions(row, _find_text(row))
     else:
-        for number, line in enumerate(read_text_lines(path), 1):
-            if fold_text(line):
-                yield f"{path}: line {number}", line
+        yield from filter(fold_text, read_text_lines(path))
 
 
-def _find_text(fields: Mapping[str, object], location: str) -> object:
+def _find_text(row: RawEntry) -> object:
     """Return the text of a record: the only field, a caption, or a question with its answer."""
+    fields = fold_names(row.fields)
     # A table of one column has its texts there, whatever its name.
     if len(fields) == 1:
         (text,) = fields.values()
@@ -59,6 +63,6 @@ def _find_text(fields: Mapping[str, object], location: str) -> object:
     if "question" in fields and "answer" in fields:
         return f"{fields['question']} {fields['answer']}"
     raise UserError(
-        f"{location}: no column of texts (got {', '.join(fields)}, expected"
+        f"{row.location}: no column of texts (got {', '.join(fields)}, expected"
         f" {', '.join(CAPTION_COLUMNS)}, or question and answer); name it in the first line"
     )

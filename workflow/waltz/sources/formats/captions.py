@@ -1,61 +1,146 @@
 """Captions of a user: a table with a row for each caption, and the name of its image."""
 
+import logging
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from waltz.core.errors import UserError, suggest_or_list
-from waltz.sources.pair_layouts import fold_names
+from waltz.sources.pair_layouts import fold_names, read_optional
 from waltz.sources.raw_entry import RawEntry
-from waltz.sources.raw_files import check_unique, find_empty, join_lines
+from waltz.sources.raw_files import (
+    check_unique,
+    find_empty,
+    join_lines,
+    open_text,
+    read_text_lines,
+)
 from waltz.sources.records import CaptionRecord
 from waltz.sources.tables import read_table
 
-IMAGE_COLUMNS = ("image", "image_file", "filename", "file_name", "image_path", "img")
+logger = logging.getLogger(__name__)
+
+IMAGE_COLUMNS = (
+    *("image", "image_file", "filename", "file_name", "image_path", "image_name"),
+    "img",
+)
 """Names of the column with the image."""
-CAPTION_COLUMNS = ("caption", "text", "sentence", "description", "title")
-"""Names of the column with the caption, the first that a table has."""
+CAPTION_COLUMNS = (
+    *("caption", "captions", "text", "sentence", "sentences", "description", "title"),
+    "comment",
+)
+"""Names of the column with the caption, the first that a table has; it may hold several captions."""
 ID = "id"
+NAMED_LINE = re.compile(
+    r"(?P<image>\S[^\t]*\.(?:jpe?g|png|gif|webp|bmp))(?:#\d+)?\t(?P<caption>[^\t]+)",
+    re.IGNORECASE,
+)
+"""Line of a file without a header, such as of Flickr8k's `token.txt`: image, number, tab, caption."""
 
 
 def read_captions(path: str, source: str, split: str | None) -> Iterator[CaptionRecord]:
     """Yield the captions of a table; an empty caption or image is rejected.
 
     Letter case and blanks of the names of columns make no difference. Without a column `id`, rows
-    are named by their positions.
+    are named by their positions. A record that stands twice is yielded once.
 
     Raises:
-        UserError: A column is missing, a value is no text, or an id comes twice.
+        UserError: A column is missing, a value is no text, or an id comes twice with other content.
     """
-    if Path(path).suffix.lower() == ".txt":
-        raise UserError(
-            f"{path}: lines of text name no images, which every item needs; write a table of image and caption"
-        )
-    rows = read_table(path)
+    rows = _read_rows(Path(path))
     image_column = _find_column(rows, IMAGE_COLUMNS, "image")
     caption_column = _find_column(rows, CAPTION_COLUMNS, "caption")
     seen_ids: set[str] = set()
+    seen_records: set[tuple[str, str, str]] = set()
+    n_repeated = 0
     for position, row in enumerate(rows, 1):
-        fields = fold_names(row.fields)
-        image = _read_text(row, fields.get(image_column), "image")
-        caption = join_lines(_read_text(row, fields.get(caption_column), "caption"))
-        source_id = _read_id(fields.get(ID), position)
-        check_unique(seen_ids, source_id, row.location)
-        yield CaptionRecord(
-            source=source,
-            source_id=source_id,
-            split=split,
-            image=image,
-            caption=caption,
-            rejected=find_empty(image=image, caption=caption),
+        image = _read_text(row, read_optional(row, image_column), "image")
+        row_id = _read_id(row, position)
+        captions = list_captions(row, read_optional(row, caption_column))
+        for number, caption in enumerate(captions, 1):
+            source_id = row_id
+            if len(captions) > 1:
+                source_id = f"{row_id}:{number}"
+            record = (source_id, image, caption)
+            if record in seen_records:
+                n_repeated += 1
+                continue
+            seen_records.add(record)
+            check_unique(seen_ids, source_id, row.location)
+            yield CaptionRecord(
+                source=source,
+                source_id=source_id,
+                split=split,
+                image=image,
+                caption=caption,
+                rejected=find_empty(image=image, caption=caption),
+            )
+    if n_repeated:
+        logger.warning("%s: %d rows stand twice; each counts once", path, n_repeated)
+
+
+def list_named_lines(path: Path) -> list[RawEntry]:
+    """Return the rows of a file of lines that begin with the name of their image; none if its first
+    line does not.
+
+    Raises:
+        UserError: A later line has no image and caption.
+    """
+    if path.is_dir():
+        return []
+    with open_text(path) as file:
+        first = next(filter(None, map(bytes.strip, file)), b"")
+    # Any file may be asked, such as an archive.
+    if not NAMED_LINE.fullmatch(first.decode(errors="replace")):
+        return []
+    rows = []
+    for number, line in enumerate(read_text_lines(path), 1):
+        if not line.strip():
+            continue
+        named = NAMED_LINE.fullmatch(line.strip())
+        if named is None:
+            raise UserError(
+                f"{path}: line {number}: no image and caption (got {line.strip()[:80]!r}, expected the name of an"
+                " image, a tab and a caption, as in the lines above); correct it"
+            )
+        rows.append(RawEntry(named.groupdict(), f"{path}: line {number}"))
+    return rows
+
+
+def _read_rows(path: Path) -> list[RawEntry]:
+    """Return the rows of a file of captions."""
+    rows = list_named_lines(path)
+    if rows:
+        return rows
+    if path.suffix.lower() in (".txt", ".token"):
+        raise UserError(
+            f"{path}: lines of text name no images, which every item needs; write a table of image and caption"
         )
+    return read_table(path)
 
 
-def _read_id(value: object, position: int) -> str:
+def _read_id(row: RawEntry, position: int) -> str:
     """Return the id of a caption: its position where it has none."""
-    # 0 is an id.
-    if value is None or value == "":
+    value = read_optional(row, ID)
+    # A column of whole numbers in which some are absent has floats.
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if value is None:
         return str(position)
     return str(value)
+
+
+def list_captions(row: RawEntry, value: object) -> list[str]:
+    """Return the captions of a cell, which holds one or a list of them; an absent one is empty."""
+    if not isinstance(value, list):
+        return [join_lines(_read_text(row, value, "caption"))]
+    captions = []
+    for entry in value:
+        text = entry
+        if isinstance(entry, dict):  # of Karpathy's splits
+            text = entry.get("raw")
+        captions.append(join_lines(_read_text(row, text, "caption")))
+    return captions
 
 
 def _find_column(rows: Sequence[RawEntry], names: tuple[str, ...], role: str) -> str:
