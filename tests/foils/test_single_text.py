@@ -330,7 +330,11 @@ def test_a_table_of_questions_has_their_answers(tmp_path):
             "no column of texts (got image, heading, expected caption, captions, text, sentence, sentences,"
             " description, title, comment, or question and answer); name it in the first line",
         ),
-        ("a.jsonl", '{"caption": 3}\n', "line 1: caption is 3 (expected a text); correct it"),
+        (
+            "a.jsonl",
+            '{"caption": 3}\n',
+            "line 1: caption is 3 (expected a text); correct it",
+        ),
         ("a.csv", None, "no such file"),
         ("a.txt", None, "no such file"),
         ("a.xlsx", "?", "a.xlsx"),

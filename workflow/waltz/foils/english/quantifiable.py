@@ -239,6 +239,20 @@ POSSESSIVE_VERBS = {
 }  # fmt: skip
 """Verbs whose object each of several subjects can have for itself ("men wear hats")."""
 POSSESSIVE_PREPOSITIONS = {"in", "on", "with", "of", "at", "by"}
+SPREAD = {
+    "assemble", "cluster", "disperse", "gather", "huddle", "intersperse", "scatter", "strew",
+}  # fmt: skip
+"""Verbs of which one thing is no subject ("scattered across the lawn")."""
+VARIETIES = {
+    "assorted",
+    "different",
+    "differing",
+    "diverse",
+    "various",
+    "varied",
+    "varying",
+}
+"""Words that tell several things apart ("bowls of various sizes")."""
 JOINT_WORDS = ({"together"}, {"each", "other"}, {"one", "another"}, {"both"})
 """Words that need several things, each set in one sentence."""
 
@@ -642,7 +656,10 @@ def _is_joint(phrase: NounPhrase) -> bool:
         return False
     # "men sitting next to each other"
     modifiers = {token.lower_ for token in phrase.head.subtree}
-    if {"each", "other"} <= modifiers:
+    if {"each", "other"} <= modifiers or modifiers & VARIETIES:
+        return True
+    # "boats scattered on a lake", "people gather"
+    if any(verb.lemma_ in SPREAD for verb in (phrase.head.head, *phrase.head.children)):
         return True
     if phrase.head.dep_ not in {"nsubj", "nsubjpass", "ROOT", "attr"}:
         return False
