@@ -19,7 +19,7 @@ MOST_REASONS = 4
 MOST_PAIRS = 10
 """Largest number of pairs that are shown."""
 REASONS = {
-    NOT_SELECTED: "not chosen: only some pairs of a caption are taken, and balancing omits others",
+    NOT_SELECTED: "not chosen: only some pairs of a caption are taken; balancing, where it is on, omits others",
     NOT_VALID: "found wrong by people",
 }
 """Words for reasons that only a reader of the code understands."""
