@@ -64,7 +64,7 @@ from waltz.foils.masked_proposals import ProposalSettings, load_proposer
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.language_model import reply_to
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.kinds.albef import _tokenize_answer
+from waltz.models.encoders.vqa import tokenize_answers
 from waltz.models.text.causal import wrap_causal_model
 from waltz.sources.records import CaptionRecord, FrameRecord
 
@@ -558,11 +558,16 @@ def test_proposals_for_the_captions_of_frames(monkeypatch):
     assert [slot.text for slot in ranked] == ["A man rides."]
 
 
-def test_answers_of_albef():
-    tokenizer = masked_model().tokenizer
-    spec = ModelSpec("albef", "albef")
-    assert _tokenize_answer(tokenizer, "a dog", 10, spec)
+def test_answers_of_encoders():
+    fields = {
+        "tokenizer": masked_model().tokenizer,
+        "spec": ModelSpec("albef", "albef"),
+        "max_tokens": 10,
+        "device": "cpu",
+    }
+    (trees,) = tokenize_answers(fields, ["a dog"], 1, 2)
+    assert trees.tokens[0] == 1
     with pytest.raises(
         UserError, match=r"models.albef.answers: control token in a text: 'a \[MASK\]'"
     ):
-        _tokenize_answer(tokenizer, "a [MASK]", 10, spec)
+        tokenize_answers(fields, ["a [MASK]"], 1, 2)
