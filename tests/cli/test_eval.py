@@ -201,6 +201,10 @@ def test_a_device_is_a_variable_of_the_command(data):
         ),
         (["--model", "ruler-50", "--on", "vals"], "; did you mean 'valse'?"),
         (
+            ["--model", str(CLIP).removesuffix("ip") + "p", "--on", "scenes"],
+            f"no such file or folder (did you mean '{CLIP}'?)",
+        ),
+        (
             ["--model", "ruler-50", "--on", "valse"],
             "--images is missing: ruler-50 reads images",
         ),

@@ -350,6 +350,14 @@ def test_a_file_without_texts_is_one_line(tmp_path, name, content, message):
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_folder_is_no_text(tmp_path, monkeypatch):
+    (tmp_path / "photos").mkdir()
+    monkeypatch.chdir(tmp_path)
+    done = foil("photos")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("waltz: photos: is a folder, and no data set that")
+
+
 def test_the_command_refuses_an_instrument_that_needs_more():
     done = foil("--instrument", "actant-swap", "a dog on a bed")
     assert (done.exit_code, done.stdout) == (1, "")

@@ -701,6 +701,14 @@ PIXEL_KINDS = (
 """Kinds of models in transformers format whose image processor is saved with their weights."""
 
 
+def _suggest_path(name: str) -> str:
+    """Return a hint at the file or folder with the closest name beside a path; else an empty text."""
+    path = Path(name).expanduser()
+    if "/" not in name or not path.parent.is_dir():
+        return ""
+    return suggest_name(str(path), map(str, path.parent.iterdir()))
+
+
 def check_model_name(name: str) -> None:
     """Refuse a name that can denote no model: it must be a registered name, path, url, or have the
     form of a hub id.
@@ -733,11 +741,14 @@ def check_model_name(name: str) -> None:
     # Such a name can only be a path, and no such path exists.
     looks_like_path = name.startswith(("/", ".", "~")) or name.endswith(GGUF_SUFFIX)
     if looks_like_path:
-        raise UserError(f"{name}: no such file or folder; correct the path")
+        raise UserError(
+            f"{name}: no such file or folder{_suggest_path(name)}; correct the path"
+        )
     known_names = {**load_registry(), **load_scene_models()}
     if name not in known_names and not HUB_ID.fullmatch(name):
         # The base of a checkpoint file may be an architecture.
         hint = suggest_name(name, {**known_names, **load_architectures()})
+        hint = hint or _suggest_path(name)
         raise UserError(
             f"{name}: no registered model{hint}, folder or hub id; see `waltz models`"
         )

@@ -107,7 +107,8 @@ def _list_texts(text: str) -> Iterable[str]:
     from waltz.sources.texts import SUFFIXES, read_texts
 
     is_path = Path(text).suffix.lower() in SUFFIXES and len(text.split()) == 1
-    if is_path or (len(text) < 256 and Path(text).is_file()):
+    # A folder may be a data set that was saved to disk.
+    if is_path or (len(text) < 256 and Path(text).exists()):
         return read_texts(Path(text))
     return [text]
 

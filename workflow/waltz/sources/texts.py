@@ -42,7 +42,7 @@ def _read_texts(path: Path) -> Iterator[str]:
     if suffix == ".json" and is_coco(path):
         for caption in read_captions(path, path.stem, None):
             yield caption.caption
-    elif suffix in (*TABLE_SUFFIXES, *SHEET_SUFFIXES):
+    elif path.is_dir() or suffix in (*TABLE_SUFFIXES, *SHEET_SUFFIXES):
         for row in read_table(path):
             yield from list_captions(row, _find_text(row))
     else:
