@@ -571,6 +571,201 @@ def qwen4_exp() -> Pair:
     )
 
 
+def cosmos3_omni() -> Pair:
+    network, processor = build_qwen("Qwen3VL", {}, {"deepstack_visual_indexes": [0]})
+    config = transformers.Cosmos3OmniConfig(
+        text_config=network.config.text_config,
+        vision_config=network.config.vision_config,
+        **qwen_ids(processor.tokenizer),
+    )
+    return transformers.Cosmos3OmniForConditionalGeneration(config), processor
+
+
+def build_muse(
+    name: str,
+    text: Mapping[str, Any] = MappingProxyType({}),
+    audio: Mapping[str, Any] = MappingProxyType({}),
+    **parts: Any,
+) -> Pair:
+    """A Muse with more settings of its text model and config, and more parts of its processor."""
+    words = tokenizer(
+        image="<|patch|>",
+        image_start_token="<|image_start|>",
+        image_end_token="<|image_end|>",
+        video_token="<|video|>",
+        audio_token="<|audio|>",
+    )
+    config = getattr(transformers, f"{name}Config")(
+        vision_config={
+            **TOWER,
+            "patch_size": 4,
+            "pos_emb_height": 4,
+            "pos_emb_width": 4,
+            "layer_types": ["window_attention", "full_attention"],
+        },
+        text_config={
+            **TEXT,
+            "head_dim": 8,
+            "sliding_window": 8,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "layer_rope_theta": [10000.0, 0],
+            "vocab_size": len(words),
+            **text,
+        },
+        out_hidden_size=4 * TOWER["hidden_size"],
+        projector_hidden_size=24,
+        image_token_id=words.convert_tokens_to_ids("<|patch|>"),
+        video_token_id=words.convert_tokens_to_ids("<|video|>"),
+        **audio,
+    )
+    images = transformers.MuseGlimmerImageProcessor(patch_size=4, max_image_tokens=6)
+    videos = transformers.MuseGlimmerVideoProcessor(patch_size=4)
+    network = getattr(transformers, f"{name}ForConditionalGeneration")(config)
+    return network, getattr(transformers, f"{name}Processor")(
+        images, videos, words, **parts
+    )
+
+
+def muse_glimmer() -> Pair:
+    return build_muse("MuseGlimmer")
+
+
+def muse_spark() -> Pair:
+    text = {
+        "moe_hidden_size": 16,
+        "moe_intermediate_size": 24,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "mlp_layer_types": ["dense", "sparse"],
+    }
+    audio = {
+        "hidden_sizes": [4, 4, 4, 4],
+        "depths": [1, 1, 1, 1],
+        "out_hidden_size": TEXT["hidden_size"],
+    }
+    return build_muse(
+        "MuseSpark",
+        text,
+        {"audio_config": audio},
+        feature_extractor=transformers.MuseSparkFeatureExtractor(),
+    )
+
+
+INKLING_TEXT = {
+    **TEXT,
+    "head_dim": 8,
+    "swa_num_attention_heads": 4,
+    "swa_num_key_value_heads": 2,
+    "swa_head_dim": 8,
+    "sliding_window_size": 8,
+    "d_rel": 4,
+    "rel_extent": 16,
+    "layer_types": ["hybrid_sliding", "hybrid"],
+    "moe_intermediate_size": 24,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+}
+INKLING_MARKS = {
+    "image": "<|unused_200054|>",
+    "audio_token": "<|unused_200053|>",
+    "image_bos_token": "<|content_image|>",
+    "audio_bos_token": "<|content_audio_input|>",
+}
+
+
+def inkling_mm_model() -> Pair:
+    words = tokenizer(start=False, **INKLING_MARKS)
+    config = transformers.InklingConfig(
+        vision_config={**TOWER, "patch_size": 40},
+        audio_config={"n_mel_bins": 8, "mel_vocab_size": 4},
+        text_config={
+            **INKLING_TEXT,
+            "vocab_size": len(words),
+            "mlp_layer_types": ["dense", "sparse"],
+        },
+        image_token_id=words.convert_tokens_to_ids(INKLING_MARKS["image"]),
+        audio_token_id=words.convert_tokens_to_ids(INKLING_MARKS["audio_token"]),
+    )
+    return transformers.InklingForConditionalGeneration(
+        config
+    ), transformers.InklingProcessor(
+        transformers.InklingFeatureExtractor(),
+        transformers.InklingImageProcessor(),
+        words,
+    )
+
+
+def inkling2() -> Pair:
+    words = tokenizer(start=False, **INKLING_MARKS)
+    config = transformers.Inkling2Config(
+        vision_config={
+            **TOWER,
+            "patch_size": 20,
+            "posemb_grid_size": 4,
+            "projection_hidden_dim": 24,
+            "text_hidden_size": 32,
+        },
+        text_config={
+            **INKLING_TEXT,
+            "vocab_size": len(words),
+            "unpadded_vocab_size": len(words),
+            "n_layers_per_attn_res_block": 1,
+        },
+        image_token_id=words.convert_tokens_to_ids(INKLING_MARKS["image"]),
+    )
+    return transformers.Inkling2ForConditionalGeneration(
+        config
+    ), transformers.Inkling2Processor(transformers.Inkling2ImageProcessor(), words)
+
+
+def nemotron_h_omni() -> Pair:
+    words = tokenizer(
+        start=False,
+        image_start_token="<img>",
+        image_end_token="</img>",
+        video_token="<video>",
+        audio_token="<so_embedding>",
+    )
+    config = transformers.NemotronH_Omni_Reasoning_V3_Config(
+        vision_config={
+            **TOWER,
+            "model_type": "radio",
+            "patch_size": 4,
+            "image_size": 16,
+            "max_img_size": 64,
+            "video_temporal_patch_size": 2,
+        },
+        text_config={
+            **TEXT,
+            "model_type": "nemotron_h",
+            "head_dim": 8,
+            "layers_block_type": ["linear_attention", "moe", "full_attention", "mlp"],
+            "ssm_state_size": 8,
+            "mamba_num_heads": 4,
+            "mamba_head_dim": 8,
+            "n_groups": 2,
+            "n_routed_experts": 4,
+            "moe_intermediate_size": 24,
+            "moe_shared_expert_intermediate_size": 24,
+            "vocab_size": len(words),
+        },
+        projector_hidden_size=24,
+        vision_hidden_size=TOWER["hidden_size"],
+        image_token_id=words.convert_tokens_to_ids("<image>"),
+    )
+    images = transformers.NemotronH_Omni_Reasoning_V3ImageProcessor(
+        patch_size=4, min_num_patches=16, max_num_patches=24
+    )
+    return transformers.NemotronH_Omni_Reasoning_V3(
+        config
+    ), transformers.NemotronH_Omni_Reasoning_V3Processor(
+        images,
+        transformers.NemotronH_Omni_Reasoning_V3VideoProcessor(),
+        words,
+        transformers.ParakeetFeatureExtractor(),
+    )
+
+
 def video_llama_3() -> Pair:
     words = tokenizer(start=False, image="<|image_pad|>", video_token="<|video_pad|>")
     config = transformers.VideoLlama3Config(
@@ -1718,6 +1913,12 @@ TYPES = MappingProxyType(
         "qwen3_5": qwen3_5,
         "qwen3_5_moe": qwen3_5_moe,
         "qwen4_exp": qwen4_exp,
+        "cosmos3_omni": cosmos3_omni,
+        "inkling2": inkling2,
+        "inkling_mm_model": inkling_mm_model,
+        "muse_glimmer": muse_glimmer,
+        "muse_spark": muse_spark,
+        "nemotron_h_omni": nemotron_h_omni,
         "video_llama_3": video_llama_3,
         "paddleocr_vl": paddleocr_vl,
         "ernie4_5_vl_moe": ernie4_5_vl_moe,
