@@ -2,8 +2,8 @@
 of each type of `AutoModelForImageTextToText`, and whether its values are those of enumeration.
 
 Run `python tests/docs/decoder_types.py TYPE ...` after the reading of decoders changed or
-transformers was updated; without types all networks are read anew, which needs torchvision. The
-decisions are recorded in decoder_types.csv.
+transformers was updated; without types all networks are read anew, which needs torchvision and
+timm. The decisions are recorded in decoder_types.csv.
 """
 
 import csv
@@ -43,13 +43,6 @@ REFUSED, NOT_TRIED = "refused", "not tried"
 TARGETS = (70, 41)
 TOLERANCE = 2e-4
 """Largest difference of a Shapley value from enumeration, in logits, that counts as equal."""
-TIMM = "the tower needs the package timm"
-UNTRIED_REASONS = {
-    "fast_vlm": TIMM,
-    "gemma3n": TIMM,
-    "perception_lm": TIMM,
-}
-"""Why there is no tiny network of a type, where the reason is not the time that it takes."""
 REFUSED_REASONS = {
     "evolla": "reads proteins, not images",
     "instructblipvideo": "reads videos of 4 frames, not images",
@@ -133,8 +126,7 @@ def write_record(rows: Mapping[str, Row]) -> None:
             class_name,
         ) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.items():
             path = REFUSED if model_type in REFUSED_REASONS else NOT_TRIED
-            reasons = {**UNTRIED_REASONS, **REFUSED_REASONS}
-            reason = reasons.get(model_type, "no tiny network was built")
+            reason = REFUSED_REASONS.get(model_type, "no tiny network was built")
             untried = Row(model_type, class_name, path, reason)
             writer.writerow(rows.get(model_type, untried))
 

@@ -1867,6 +1867,124 @@ def deepseek_ocr2() -> Pair:
     ), transformers.DeepseekOcr2Processor(images, words, patch_size=1)
 
 
+def gemma3n() -> Pair:
+    marks = {
+        "boi_token": "<start_of_image>",
+        "eoi_token": "<end_of_image>",
+        "image_token": "<image_soft_token>",
+        "boa_token": "<start_of_audio>",
+        "eoa_token": "<end_of_audio>",
+        "audio_token": "<audio_soft_token>",
+    }
+    text_words = tokenizer()
+    text_words.add_tokens(["\n", "\n\n", "\n\n\n"])  # the real one has such tokens, too
+    text_count = len(text_words)
+    # The marks come behind the ids of text, as in the real vocabulary.
+    words = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=text_words.backend_tokenizer,
+        unk_token="<unk>",
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="</s>",
+        extra_special_tokens=marks,
+    )
+    config = transformers.Gemma3nConfig(
+        vision_config={
+            "architecture": "test_efficientnet",
+            "hidden_size": 256,
+            "vocab_size": 3,
+            "vocab_offset": text_count,
+        },
+        audio_config={
+            "hidden_size": 16,
+            "conf_num_hidden_layers": 1,
+            "conf_num_attention_heads": 2,
+            "sscp_conv_channel_size": (8, 4),
+            "vocab_size": 3,
+            "vocab_offset": text_count + 3,
+        },
+        text_config={
+            **TEXT,
+            "num_hidden_layers": 4,
+            "num_kv_shared_layers": 2,
+            "head_dim": 8,
+            "sliding_window": 8,
+            "layer_types": ["sliding_attention", "full_attention"] * 2,
+            "vocab_size": len(words),
+            "vocab_size_per_layer_input": text_count,
+            "hidden_size_per_layer_input": 8,
+            "laurel_rank": 4,
+            "activation_sparsity_pattern": [0.5, 0.0, 0.0, 0.0],
+        },
+        vision_soft_tokens_per_image=4,
+        **{f"{n}_id": words.convert_tokens_to_ids(m) for n, m in marks.items()},
+    )
+    images = transformers.SiglipImageProcessorPil(size={"height": 64, "width": 64})
+    return transformers.Gemma3nForConditionalGeneration(
+        config
+    ), transformers.Gemma3nProcessor(
+        transformers.Gemma3nAudioFeatureExtractor(), images, words, image_seq_length=4
+    )
+
+
+def fast_vlm() -> Pair:
+    words = tokenizer(start=False)
+    tower = {
+        "layers": (1, 1, 1, 1, 1),
+        "embed_dims": (8, 8, 8, 32, 32),
+        "inference_mode": True,
+    }
+    config = transformers.FastVlmConfig(
+        vision_config={
+            "model_type": "timm_wrapper",
+            "architecture": "fastvit_mci3",
+            "hidden_size": 64,
+            "model_args": tower,
+        },
+        text_config={**QWEN2, "vocab_size": len(words)},
+        image_token_index=words.convert_tokens_to_ids("<image>"),
+        image_seq_length=4,
+    )
+    images = transformers.CLIPImageProcessorPil(
+        size={"shortest_edge": 128}, crop_size={"height": 128, "width": 128}
+    )
+    processor = transformers.LlavaProcessor(
+        images, words, patch_size=64, vision_feature_select_strategy="full"
+    )
+    return transformers.FastVlmForConditionalGeneration(config), processor
+
+
+def perception_lm() -> Pair:
+    words = tokenizer(video_token="<video>")
+    tower = {
+        "embed_dim": 16,
+        "depth": 2,
+        "num_heads": 2,
+        "img_size": 16,
+        "patch_size": 4,
+        "global_pool": "",
+        "use_post_transformer_norm": False,
+        "ref_feat_shape": (4, 4),
+    }
+    config = transformers.PerceptionLMConfig(
+        vision_config={
+            "model_type": "timm_wrapper",
+            "architecture": "vit_pe_core_large_patch14_336",
+            "model_args": tower,
+        },
+        text_config={**LLAMA, "vocab_size": len(words)},
+        projector_pooling_ratio=2,
+        image_token_id=words.convert_tokens_to_ids("<image>"),
+        video_token_id=words.convert_tokens_to_ids("<video>"),
+    )
+    images = transformers.PerceptionLMImageProcessor(tile_size=16, max_num_tiles=2)
+    return transformers.PerceptionLMForConditionalGeneration(
+        config
+    ), transformers.PerceptionLMProcessor(
+        transformers.PerceptionLMVideoProcessor(size=SIDE), images, words, patch_size=4
+    )
+
+
 WRAPPED = MappingProxyType(
     {
         "llava": tiny_decoders.llava,
@@ -1944,6 +2062,9 @@ TYPES = MappingProxyType(
         "idefics": idefics,
         "granite_docling": granite_docling,
         "mistral_large4": mistral_large4,
+        "gemma3n": gemma3n,
+        "fast_vlm": fast_vlm,
+        "perception_lm": perception_lm,
     }
 )
 
