@@ -6,6 +6,8 @@ import transformers
 
 from docs import decoder_types
 from stand_ins.models import tiny_decoder_types
+from waltz.model_registry import ModelSpec
+from waltz.models.decoders.vision_loading import wrap_vision_language_model
 
 torch.set_num_threads(1)
 WITHOUT_TORCHVISION = ("internvl", "qwen3_vl", "llava")
@@ -44,3 +46,11 @@ def test_the_loader_decides_as_recorded(model_type):
     network, processor = tiny_decoder_types.build(model_type)
     row = decoder_types.decide(model_type, network, processor)
     assert row == ROWS[model_type]
+
+
+def test_types_of_tokens_that_a_processor_returns_on_demand_are_asked_for():
+    network, processor = tiny_decoder_types.build("qwen3_vl")
+    processor.return_mm_token_type_ids = False
+    spec = ModelSpec("qwen3_vl", weights="tiny", revision="local")
+    decoder = wrap_vision_language_model(spec, network, processor, "cpu")
+    assert decoder.forward_pass == ROWS["qwen3_vl"].path

@@ -66,6 +66,8 @@ def read_plainly(
     options: dict[str, Any] = {"return_tensors": "pt"}
     if not config.is_encoder_decoder and not places_image:
         options["add_special_tokens"] = True
+    if config.model_type == "cosmos3_edge":
+        options["return_mm_token_type_ids"] = True
     if config.model_type in STARTS:
         inputs = dict(decoder.processor.image_processor([image], return_tensors="pt"))
         tokenizer, text = (

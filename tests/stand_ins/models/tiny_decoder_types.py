@@ -581,6 +581,24 @@ def cosmos3_omni() -> Pair:
     return transformers.Cosmos3OmniForConditionalGeneration(config), processor
 
 
+def cosmos3_edge() -> Pair:
+    words = tokenizer(start=False, **QWEN_MARKS)
+    config = transformers.Cosmos3EdgeConfig(
+        vision_config={**TOWER, "patch_size": 4, "num_patches": 16},
+        text_config={**QWEN_TEXT, "head_dim": 8, "vocab_size": len(words)},
+        projector_hidden_size=24,
+        **qwen_ids(words),
+    )
+    images = transformers.Cosmos3EdgeImageProcessorPil(
+        patch_size=4, size={"shortest_edge": 16 * 16, "longest_edge": 24 * 24}
+    )
+    return transformers.Cosmos3EdgeForConditionalGeneration(
+        config
+    ), transformers.Cosmos3EdgeProcessor(
+        images, words, transformers.Cosmos3EdgeVideoProcessor(patch_size=4)
+    )
+
+
 def build_muse(
     name: str,
     text: Mapping[str, Any] = MappingProxyType({}),
@@ -2031,6 +2049,7 @@ TYPES = MappingProxyType(
         "qwen3_5": qwen3_5,
         "qwen3_5_moe": qwen3_5_moe,
         "qwen4_exp": qwen4_exp,
+        "cosmos3_edge": cosmos3_edge,
         "cosmos3_omni": cosmos3_omni,
         "inkling2": inkling2,
         "inkling_mm_model": inkling_mm_model,

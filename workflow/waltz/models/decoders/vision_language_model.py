@@ -314,6 +314,9 @@ class VisionLanguageModel(Decoder):
         }
         if self.places_image:
             text, options = text.replace(self.placeholder, ""), {}
+        # The processor of Cosmos 3 Edge returns types of tokens, which the network needs, on demand.
+        if "mm_token_type_ids" in getattr(self.processor, "model_input_names", ()):
+            options["return_mm_token_type_ids"] = True
         inputs = self.processor(
             text=[text],
             images=[image.convert("RGB")],
