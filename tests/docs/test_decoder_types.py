@@ -10,7 +10,7 @@ from waltz.model_registry import ModelSpec
 from waltz.models.decoders.vision_loading import wrap_vision_language_model
 
 torch.set_num_threads(1)
-WITHOUT_TORCHVISION = ("internvl", "qwen3_vl", "llava")
+WITHOUT_TORCHVISION = ("internvl", "qwen3_vl", "llava", "hunyuan_vl")
 ROWS = decoder_types.read_record()
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from stand_ins.models import tiny_decoders
+from stand_ins.models import tiny_decoder_types, tiny_decoders
 from waltz.models.decoders import vision_language_model
 from waltz.models.decoders.continuations import score_targets
 from waltz.models.decoders.vision_language_model import (
@@ -19,6 +19,7 @@ from waltz.models.decoders.vision_language_model import (
     CachedImageProcessor,
     ImageCache,
 )
+from waltz.models.decoders.vision_loading import wrap_vision_language_model
 
 TEXTS = (
     "USER: <image> is it a dog ?",
@@ -119,3 +120,15 @@ def test_once_processes_an_image_once_for_each_setting_and_forgets_the_oldest():
     once([drawn(0)], crop=True)
     assert once.processor.calls == MAX_CACHED_IMAGES + 4
     assert len(once.results) == MAX_CACHED_IMAGES
+
+
+def test_a_placeholder_is_wrapped_once_where_its_processor_takes_it_only_wrapped():
+    network, processor = tiny_decoder_types.build("hunyuan_vl")
+    decoder = wrap_vision_language_model(
+        tiny_decoders.spec("hunyuan"), network, processor, "cpu"
+    )
+    texts = ("a <image> dog", "a <img><image></img> dog")
+    bare, wrapped = (decoder._process(text, drawn(0))["input_ids"] for text in texts)
+    assert torch.equal(bare, wrapped)
+    names = decoder.tokenizer.convert_ids_to_tokens(bare[0])
+    assert (names.count("<img>"), names.count("</img>")) == (1, 1)

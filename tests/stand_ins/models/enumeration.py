@@ -63,6 +63,8 @@ def read_plainly(
     if places_image:
         text = text.replace(decoder.placeholder, "")
     config = decoder.network.model.config
+    if config.model_type == "hunyuan_vl":
+        text = text.replace("<image>", "<img><image></img>")
     options: dict[str, Any] = {"return_tensors": "pt"}
     if not config.is_encoder_decoder and not places_image:
         options["add_special_tokens"] = True

@@ -2003,6 +2003,183 @@ def perception_lm() -> Pair:
     )
 
 
+def glm5_next() -> Pair:
+    marks = {
+        "image": "<|image|>",
+        "video_token": "<|video|>",
+        "image_start_token": "<|begin_of_image|>",
+        "image_end_token": "<|end_of_image|>",
+        "video_start_token": "<|begin_of_video|>",
+        "video_end_token": "<|end_of_video|>",
+    }
+    words = tokenizer(start=False, **marks)
+    marks["image_token"] = marks.pop("image")
+    config = transformers.Glm5NextConfig(
+        vision_config={
+            **TOWER,
+            "image_size": 16,
+            "patch_size": 4,
+            "out_hidden_size": 32,
+            "projection_intermediate_size": 24,
+        },
+        text_config={
+            **TEXT,
+            "num_key_value_heads": 4,
+            "vocab_size": len(words),
+            "moe_intermediate_size": 24,
+            "n_routed_experts": 4,
+            "num_experts_per_tok": 2,
+            "mlp_layer_types": ["dense", "sparse"],
+            "layer_types": ["linear_attention", "indexed_attention"],
+            "indexer_types": ["full", "full"],
+            "kv_lora_rank": 8,
+            "q_lora_rank": 8,
+            "v_head_dim": 8,
+            "qk_nope_head_dim": 8,
+            "index_topk": 64,
+            "index_kpool": 4,
+            "index_head_dim": 8,
+            "index_n_heads": 2,
+            "linear_head_dim": 8,
+            "linear_num_heads": 2,
+            "hc_mult": 2,
+        },
+        **{f"{n}_id": words.convert_tokens_to_ids(m) for n, m in marks.items()},
+    )
+    images = transformers.Glm5NextImageProcessorPil(
+        patch_size=4, min_image_tokens=4, max_image_tokens=8
+    )
+    videos = transformers.Glm5NextVideoProcessor(patch_size=4)
+    return transformers.Glm5NextForConditionalGeneration(
+        config
+    ), transformers.Glm5NextProcessor(images, words, videos)
+
+
+def step3p7() -> Pair:
+    marks = (
+        "<patch_start>",
+        "<patch_end>",
+        "<patch_newline>",
+        "<im_start>",
+        "<im_end>",
+    )
+    words = tokenizer(image="<im_patch>", **{mark: mark for mark in marks})
+    config = transformers.Step3p7Config(
+        vision_config={
+            **TOWER,
+            "mlp_ratio": 1.5,
+            "image_size": 32,
+            "patch_size": 4,
+            "max_position_embeddings": 64,
+        },
+        text_config={
+            **TEXT,
+            "head_dim": 8,
+            "vocab_size": len(words),
+            "moe_intermediate_size": 24,
+            "share_expert_dim": 24,
+            "n_routed_experts": 4,
+            "num_experts_per_tok": 2,
+            "mlp_layer_types": ["dense", "sparse"],
+            "layer_types": ["sliding_attention", "full_attention"],
+            "sliding_window": 64,
+        },
+        image_token_id=words.convert_tokens_to_ids("<im_patch>"),
+    )
+    images = transformers.Step3p7ImageProcessor(
+        size={"height": 32, "width": 32}, patch_size=16, vision_patch_size=4
+    )
+    return transformers.Step3p7ForConditionalGeneration(
+        config
+    ), transformers.Step3p7Processor(images, words)
+
+
+def dots3_note() -> Pair:
+    marks = ("<|video_pad|>", "<|audio_comp_pad|>")
+    words = tokenizer(start=False, image="<|imgpad|>", **{mark: mark for mark in marks})
+    config = transformers.Dots3NoteConfig(
+        vision_config={
+            **TOWER,
+            "hidden_size": 32,
+            "moe_intermediate_size": 24,
+            "mlp_layer_types": ["dense", "sparse"],
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "patch_size": 4,
+            "adapter_in_dim": 32,
+            "adapter_out_dim": 32,
+        },
+        audio_config={
+            **TOWER,
+            "feature_size": 8,
+            "downsample_hidden_size": 8,
+            "adapter_input_size": 16,
+            "adapter_out_dim": 32,
+        },
+        text_config={
+            **TEXT,
+            "num_key_value_heads": 4,
+            "vocab_size": len(words),
+            "moe_intermediate_size": 24,
+            "shared_experts_intermediate_size": 24,
+            "n_routed_experts": 4,
+            "num_experts_per_tok": 2,
+            "mlp_layer_types": ["dense", "sparse"],
+            "layer_types": ["indexed_attention", "full_attention"],
+            "kv_lora_rank": 8,
+            "q_lora_rank": 8,
+            "qk_rope_head_dim": 8,
+            "qk_nope_head_dim": 8,
+            "v_head_dim": 8,
+            "head_dim": 16,
+            "index_topk": 64,
+            "index_head_dim": 16,
+            "index_n_heads": 2,
+        },
+        **ids_of(
+            words,
+            image_token_id="<|imgpad|>",
+            video_token_id="<|video_pad|>",
+            audio_token_id="<|audio_comp_pad|>",
+        ),
+    )
+    images = transformers.Qwen2VLImageProcessorPil(
+        patch_size=4,
+        temporal_patch_size=1,
+        size={"shortest_edge": 256, "longest_edge": 1024},
+    )
+    videos = transformers.Qwen3VLVideoProcessor(patch_size=4)
+    return transformers.Dots3NoteForConditionalGeneration(
+        config
+    ), transformers.Dots3NoteProcessor(
+        images, words, videos, transformers.Dots3NoteFeatureExtractor(feature_size=8)
+    )
+
+
+def diffusion_gemma() -> Pair:
+    network, processor = gemma4()
+    gemma = network.config
+    config = transformers.DiffusionGemmaConfig(
+        vision_config=gemma.vision_config.to_dict(),
+        text_config={
+            **TEXT,
+            "head_dim": 8,
+            "global_head_dim": 8,
+            "sliding_window": 8,
+            "vocab_size": gemma.text_config.vocab_size,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "num_experts": 4,
+            "top_k_experts": 2,
+            "moe_intermediate_size": 24,
+        },
+        boi_token_id=gemma.boi_token_id,
+        eoi_token_id=gemma.eoi_token_id,
+        image_token_id=gemma.image_token_id,
+        canvas_length=8,
+    )
+    return transformers.DiffusionGemmaForBlockDiffusion(config), processor
+
+
 WRAPPED = MappingProxyType(
     {
         "llava": tiny_decoders.llava,
@@ -2081,6 +2258,10 @@ TYPES = MappingProxyType(
         "idefics": idefics,
         "granite_docling": granite_docling,
         "mistral_large4": mistral_large4,
+        "glm5_next": glm5_next,
+        "step3p7": step3p7,
+        "dots3_note": dots3_note,
+        "diffusion_gemma": diffusion_gemma,
         "gemma3n": gemma3n,
         "fast_vlm": fast_vlm,
         "perception_lm": perception_lm,

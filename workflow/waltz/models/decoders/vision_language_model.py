@@ -145,6 +145,8 @@ class VisionLanguageModel(Decoder):
         image_id: Id of the positions that the embeddings of the image fill.
         places_image: Whether the processor places the image itself, before the text, so that it must
             not get the placeholder.
+        wrapped_placeholder: The placeholder between the words that begin and end an image, where the
+            processor takes it only there; empty otherwise.
         fills_zeros: Whether the network drops tiles of zeros as padding, so that completely masked
             tiles need other values.
         cache: Results for images that are still in use.
@@ -153,6 +155,7 @@ class VisionLanguageModel(Decoder):
     processor: Any
     image_id: int
     places_image: bool = False
+    wrapped_placeholder: str = ""
     fills_zeros: bool = False
     cache: ImageCache = field(default_factory=ImageCache, repr=False)
 
@@ -317,6 +320,8 @@ class VisionLanguageModel(Decoder):
         # The processor of Cosmos 3 Edge returns types of tokens, which the network needs, on demand.
         if "mm_token_type_ids" in getattr(self.processor, "model_input_names", ()):
             options["return_mm_token_type_ids"] = True
+        if self.wrapped_placeholder and self.wrapped_placeholder not in text:
+            text = text.replace(self.placeholder, self.wrapped_placeholder)
         inputs = self.processor(
             text=[text],
             images=[image.convert("RGB")],

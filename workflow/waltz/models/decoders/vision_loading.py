@@ -141,13 +141,10 @@ def wrap_vision_language_model(
     used for every row.
 
     Raises:
-        UserError: The processor prepares no images, or the model cannot be read by its own forward
-            pass either.
+        UserError: The processor prepares no images, the model writes by diffusion, or it cannot be
+            read by its own forward pass either.
     """
-    if getattr(processor, "image_processor", None) is None:
-        raise UserError(
-            f"models.{spec.name}: the processor of {model.config.model_type} prepares no images; {WAY_ON}"
-        )
+    _check_kind(spec, model, processor)
     named_placeholder = _find_placeholder(processor)
     placeholder = named_placeholder or SEPARATE_PLACEHOLDER
     # A copy, so that the caller's processor does not get the cache.
@@ -169,6 +166,7 @@ def wrap_vision_language_model(
         return decoder
     if named_placeholder is None:
         return wrap_separate_image(decoder)
+    decoder = replace(decoder, wrapped_placeholder=_wrap_placeholder(decoder))
     decoder = replace(decoder, places_image=_places_image(decoder))
     reason = _describe_inputs(model)
     if reason:
@@ -190,6 +188,20 @@ def wrap_vision_language_model(
         decoder.log_forward_pass()
         return decoder
     return wrap_own_forward(decoder, fault)
+
+
+def _check_kind(spec: ModelSpec, model: Any, processor: Any) -> None:
+    """Raise a UserError if a processor prepares no images or a model writes by diffusion."""
+    model_type = model.config.model_type
+    if getattr(processor, "image_processor", None) is None:
+        raise UserError(
+            f"models.{spec.name}: the processor of {model_type} prepares no images; {WAY_ON}"
+        )
+    if getattr(model.config, "canvas_length", None):
+        raise UserError(
+            f"models.{spec.name}: {model_type} writes blocks of tokens by diffusion, without log-probabilities from"
+            f" left to right; {WAY_ON}"
+        )
 
 
 def _describe_inputs(model: Any) -> str:
@@ -215,6 +227,27 @@ def _find_placeholder(processor: Any) -> str | None:
     if image_id is None:
         return None
     return str(processor.tokenizer.convert_ids_to_tokens(image_id))
+
+
+def _wrap_placeholder(decoder: VisionLanguageModel) -> str:
+    """Return the placeholder between the words that begin and end an image, if the processor takes
+    it only there; empty otherwise.
+    """
+    start = getattr(decoder.processor, "image_start_token", None)
+    end = getattr(decoder.processor, "image_end_token", None)
+    if not (start and end) or _takes_text(decoder, decoder.placeholder):
+        return ""
+    wrapped = f"{start}{decoder.placeholder}{end}"
+    return wrapped if _takes_text(decoder, wrapped) else ""
+
+
+def _takes_text(decoder: VisionLanguageModel, text: str) -> bool:
+    """Return whether the processor takes a text with an image."""
+    try:
+        decoder._process(text, draw_probe())
+    except FORWARD_ERRORS:
+        return False
+    return True
 
 
 def _places_image(decoder: VisionLanguageModel) -> bool:
