@@ -142,6 +142,7 @@ def read_plainly(
         name: values
         for name, values in inputs.items()
         if isinstance(values, torch.Tensor)
+        or name in ("num_local_patches", "patches_grid")
     }
     return decoder.network.model(**inputs).logits[0, -len(targets) :].double().numpy()
 

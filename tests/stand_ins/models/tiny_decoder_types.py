@@ -2180,6 +2180,46 @@ def diffusion_gemma() -> Pair:
     return transformers.DiffusionGemmaForBlockDiffusion(config), processor
 
 
+def unlimited_ocr() -> Pair:
+    words = tokenizer()
+    sam_config = {
+        "hidden_size": 16,
+        "output_channels": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "image_size": 64,
+        "patch_size": 4,
+        "window_size": 4,
+        "global_attn_indexes": [],
+        "mlp_dim": 24,
+        "downsample_channels": [8, 16],
+    }
+    text_config = {
+        **TEXT,
+        "num_key_value_heads": 4,
+        "vocab_size": len(words),
+        "moe_intermediate_size": 24,
+        "n_routed_experts": 4,
+        "num_experts_per_tok": 2,
+        "n_shared_experts": 1,
+        "mlp_layer_types": ["dense", "sparse"],
+    }
+    config = transformers.UnlimitedOcrConfig(
+        vision_config={
+            "sam_config": sam_config,
+            "encoder_config": {**TOWER, "image_size": 16, "patch_size": 4},
+        },
+        text_config=text_config,
+        image_token_id=words.convert_tokens_to_ids("<image>"),
+    )
+    images = transformers.UnlimitedOcrImageProcessor(
+        size={"height": 64, "width": 64}, tile_size=32, max_patches=2
+    )
+    return transformers.UnlimitedOcrForConditionalGeneration(
+        config
+    ), transformers.UnlimitedOcrProcessor(images, words, patch_size=4)
+
+
 WRAPPED = MappingProxyType(
     {
         "llava": tiny_decoders.llava,
@@ -2258,6 +2298,7 @@ TYPES = MappingProxyType(
         "idefics": idefics,
         "granite_docling": granite_docling,
         "mistral_large4": mistral_large4,
+        "unlimited_ocr": unlimited_ocr,
         "glm5_next": glm5_next,
         "step3p7": step3p7,
         "dots3_note": dots3_note,

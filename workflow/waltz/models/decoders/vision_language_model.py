@@ -34,6 +34,8 @@ TEXT_INPUTS = frozenset(
     }
 )
 """Outputs of a processor that describe the text, not the image."""
+LISTED_INPUTS = frozenset({"num_local_patches", "patches_grid"})
+"""Outputs of a processor that may be lists of numbers of tiles."""
 SMALLEST_FLOAT16 = 2.0**-24
 """The smallest positive number of float16. With its smallest normal number, 2**-14, a normalization
 would make a visible image of the filled zeros.
@@ -330,6 +332,9 @@ class VisionLanguageModel(Decoder):
         )
         outputs = {}
         for name, value in inputs.items():
+            # Unlimited-OCR's processor returns the numbers of tiles as lists.
+            if name in LISTED_INPUTS:
+                value = torch.as_tensor(value)
             if isinstance(value, torch.Tensor):
                 outputs[name] = value.to(self.device)
         return outputs
