@@ -1711,7 +1711,12 @@ def minimax_m3_vl() -> Pair:
     )
 
 
-def minicpmv4_6() -> Pair:
+def build_minicpm(
+    name: str,
+    images_name: str,
+    id_marks: Mapping[str, str] = MappingProxyType({}),
+    **config_options: Any,
+) -> Pair:
     marks = {
         "image": "<|image_pad|>",
         "video_token": "<|video_pad|>",
@@ -1723,7 +1728,7 @@ def minicpmv4_6() -> Pair:
         "image_id_end_token": "</image_id>",
     }
     words = tokenizer(start=False, **marks)
-    config = transformers.MiniCPMV4_6Config(
+    config = getattr(transformers, f"{name}Config")(
         vision_config={
             **TOWER,
             "image_size": 64,
@@ -1731,7 +1736,6 @@ def minicpmv4_6() -> Pair:
             "insert_layer_id": 0,
         },
         insert_layer_id=0,
-        image_size=64,
         text_config={
             "model_type": "qwen3_5_text",
             **QWEN_TEXT,
@@ -1741,17 +1745,38 @@ def minicpmv4_6() -> Pair:
         },
         image_token_id=words.convert_tokens_to_ids("<|image_pad|>"),
         video_token_id=words.convert_tokens_to_ids("<|video_pad|>"),
+        **ids_of(words, **id_marks),
+        **config_options,
     )
-    images = transformers.MiniCPMV4_6ImageProcessorPil(
+    images = getattr(transformers, images_name)(
         patch_size=4, scale_resolution=32, max_slice_nums=1
     )
-    return transformers.MiniCPMV4_6ForConditionalGeneration(
-        config
-    ), transformers.MiniCPMV4_6Processor(
-        images,
-        transformers.MiniCPMV4_6VideoProcessor(patch_size=4, scale_resolution=32),
-        words,
+    video_class = getattr(
+        transformers, images_name.partition("Image")[0] + "VideoProcessor"
     )
+    videos = video_class(patch_size=4, scale_resolution=32)
+    network = getattr(transformers, f"{name}ForConditionalGeneration")(config)
+    return network, getattr(transformers, f"{name}Processor")(images, videos, words)
+
+
+def minicpmv4_6() -> Pair:
+    return build_minicpm("MiniCPMV4_6", "MiniCPMV4_6ImageProcessorPil", image_size=64)
+
+
+def minicpmv4_7() -> Pair:
+    marks = {
+        "image_start_id": "<img>",
+        "image_end_id": "</img>",
+        "slice_start_id": "<slice>",
+        "slice_end_id": "</slice>",
+    }
+    return build_minicpm(
+        "MiniCPMV4_7", "MiniCPMV4_6ImageProcessorPil", marks, image_size=64
+    )
+
+
+def minicpm_ocr() -> Pair:
+    return build_minicpm("MiniCPMOcr", "MiniCPMOcrImageProcessor")
 
 
 def idefics() -> Pair:
@@ -2295,6 +2320,8 @@ TYPES = MappingProxyType(
         "molmo2": molmo2,
         "minimax_m3_vl": minimax_m3_vl,
         "minicpmv4_6": minicpmv4_6,
+        "minicpmv4_7": minicpmv4_7,
+        "minicpm_ocr": minicpm_ocr,
         "idefics": idefics,
         "granite_docling": granite_docling,
         "mistral_large4": mistral_large4,
