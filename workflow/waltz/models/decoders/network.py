@@ -15,6 +15,8 @@ from waltz.models.forward_checks import select_entries
 
 PROMPT_IDS = "prompt_ids"
 """Name of the unmasked ids of a prompt that is read in two tokenizations, of shape (1, positions)."""
+LISTED_INPUTS = frozenset({"num_local_patches", "patches_grid"})
+"""Inputs with numbers of tiles, which networks take as lists and processors may return as lists."""
 SHARED_LETTERS = "shared_letters"
 """Name of a table that says whether a token shares letters with one of the other tokenization: bool
 of shape (1, positions, tokens).
@@ -291,7 +293,8 @@ class OwnForward(Network):
         """
         inputs: dict[str, object] = {}
         for name in rows[first]:
-            inputs[name] = _join([row[name] for row in rows[first:last]])
+            values = _join([row[name] for row in rows[first:last]])
+            inputs[name] = values.tolist() if name in LISTED_INPUTS else values
         options = {"logits_to_keep": last_count, "use_cache": False}
         inputs |= select_entries(options, self.argument_names)
 

@@ -20,6 +20,7 @@ from waltz.models.decoders.decoder import (
     Prompt,
     PromptLayout,
 )
+from waltz.models.decoders.network import LISTED_INPUTS
 from waltz.models.forward_checks import call_with_accepted
 
 MAX_CACHED_IMAGES = 32
@@ -34,8 +35,6 @@ TEXT_INPUTS = frozenset(
     }
 )
 """Outputs of a processor that describe the text, not the image."""
-LISTED_INPUTS = frozenset({"num_local_patches", "patches_grid"})
-"""Outputs of a processor that may be lists of numbers of tiles."""
 SMALLEST_FLOAT16 = 2.0**-24
 """The smallest positive number of float16. With its smallest normal number, 2**-14, a normalization
 would make a visible image of the filled zeros.
