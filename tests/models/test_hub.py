@@ -224,6 +224,14 @@ def test_a_full_disk_is_no_fault_of_the_network(cache, monkeypatch):
         fill()
 
 
+def test_a_missing_package_is_named_and_not_a_class():
+    with (
+        pytest.raises(UserError, match=r"install timm \(pip install timm\)$"),
+        report_faults(ModelSpec("mine", "vision", "org/model", revision=COMMIT)),
+    ):
+        raise ModuleNotFoundError("Could not import module 'TimmWrapperConfig'. Are")
+
+
 def test_a_model_at_a_commit_lies_in_the_cache_once(cache, tmp_path):
     assert cache() == f"org/model {COMMIT}\n"
     assert {file.name for file in (tmp_path / CACHED).iterdir()} == {

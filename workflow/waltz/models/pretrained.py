@@ -298,8 +298,11 @@ def report_faults(spec: ModelSpec, part: str = "", advice: str = "") -> Iterator
             build = f" in the build of torch {torch.__version__}"
         # Instructions follow, in several lines.
         fault = get_first_line(error).partition(". ")[0]
+        package = "it"
+        if "Timm" in fault:  # the message names a class of transformers alone
+            package = "timm (pip install timm)"
         raise UserError(
-            f"models.{spec.name}: cannot load {spec.weights}: {fault}; install it{build}"
+            f"models.{spec.name}: cannot load {spec.weights}: {fault}; install {package}{build}"
         ) from error
     except Exception as error:  # damaged settings can raise anything
         if REMOTE_CODE in str(error):
