@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
+from transformers.utils import ModelOutput
 
 from waltz.models.batches import run_in_halves
 from waltz.models.forward_checks import select_entries
@@ -169,7 +169,7 @@ class Network:
         ]
         embeddings, *deeper = zip(*layers_of_images, strict=True)
         # Granite Docling copies the logits of its router of resolutions to its outputs.
-        outputs = SimpleNamespace(
+        outputs = ModelOutput(
             pooler_output=embeddings, deepstack_features=deeper, router_logits=None
         )
         return {
