@@ -7,6 +7,7 @@ from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
+from stand_ins.records import build_comparison
 from waltz.cli.eval_comparisons import (
     print_comparisons,
     read_comparisons,
@@ -17,27 +18,6 @@ from waltz.core.measure import Measure
 from waltz.core.records import get_layout, write_records
 from waltz.core.schema import AttributionRecord, ComparisonRecord
 from waltz.plan.run_table import Run
-
-
-def compare(model_a="clip", model_b="blip_2", **numbers):
-    fields = {
-        "difference": 12.5,
-        "ci_low": 3.1,
-        "ci_high": 21.9,
-        "p": 0.011,
-        "p_holm": 0.011,
-        "dataset": "mine",
-        "setting": "single",
-        "metric": "acc_r",
-    }
-    return ComparisonRecord(
-        profile="equations",
-        model_a=model_a,
-        model_b=model_b,
-        test="McNemar",
-        n=40,
-        **(fields | numbers),
-    )
 
 
 @dataclass
@@ -79,13 +59,15 @@ def read(folder, written, models, attributed=()):
 
 def test_holm_covers_the_named_models_and_their_accuracy_alone(tmp_path):
     written = [
-        compare("a", "b", p=0.01, p_holm=0.9),
-        compare("a", "c", p=0.03, p_holm=0.9),
-        compare("b", "c", p=None, p_holm=None, difference=None, reason="no item"),
+        build_comparison("a", "b", p=0.01, p_holm=0.9),
+        build_comparison("a", "c", p=0.03, p_holm=0.9),
+        build_comparison(
+            "b", "c", p=None, p_holm=None, difference=None, reason="no item"
+        ),
         # A choice between both texts is compared instead of scores of single texts.
-        compare("a", "c", p=0.04, p_holm=0.9, setting="pairwise"),
-        compare("a", "b", metric="p_c"),
-        compare("a", "other"),
+        build_comparison("a", "c", p=0.04, p_holm=0.9, setting="pairwise"),
+        build_comparison("a", "b", metric="p_c"),
+        build_comparison("a", "other"),
     ]
     # The smaller of two p values counts twice: 2 * 0.01; the larger one once.
     assert {
@@ -100,9 +82,11 @@ def test_holm_covers_the_named_models_and_their_accuracy_alone(tmp_path):
 
 def test_pairs_are_in_the_order_in_which_the_models_were_named(tmp_path):
     written = [
-        compare("a", "b"),
-        compare("a", "c", difference=None, ci_low=None, ci_high=None, reason="no item"),
-        compare("b", "c", difference=-1.0, ci_low=-3.0, ci_high=0.5),
+        build_comparison("a", "b"),
+        build_comparison(
+            "a", "c", difference=None, ci_low=None, ci_high=None, reason="no item"
+        ),
+        build_comparison("b", "c", difference=-1.0, ci_low=-3.0, ci_high=0.5),
     ]
     assert [
         (c.model_a, c.model_b, c.difference, c.ci_low, c.ci_high)
@@ -116,7 +100,7 @@ def test_pairs_are_in_the_order_in_which_the_models_were_named(tmp_path):
 
 def test_rows_over_all_data_sets_are_corrected_by_themselves(tmp_path, capsys):
     written = [
-        compare("a", "b", dataset=name, p=p)
+        build_comparison("a", "b", dataset=name, p=p)
         for name, p in (("x", 0.02), ("y", 0.02), ("all data sets", 0.03))
     ]
     comparisons = read(tmp_path, written, ["a", "b"])
@@ -148,7 +132,11 @@ def test_t_shap_is_compared_in_rows_of_the_same_table(tmp_path, capsys):
         ]
         write_group(tmp_path, "attribution", model, rows, AttributionRecord)
     attributed = tuple(Run(model, "mine") for model in shares)
-    written = [compare("b", "a", p=0.02), compare("a", "c"), compare("b", "c")]
+    written = [
+        build_comparison("b", "a", p=0.02),
+        build_comparison("a", "c"),
+        build_comparison("b", "c"),
+    ]
     comparisons = read(tmp_path, written, ["a", "b"], attributed)
     assert [c.metric for c in comparisons] == ["acc_r", "t_shap"]
     # Each metric is corrected by itself.
@@ -167,12 +155,12 @@ def test_t_shap_is_compared_in_rows_of_the_same_table(tmp_path, capsys):
 def test_differences_are_printed_and_written_next_to_the_results(tmp_path, capsys):
     accuracy = Measure(70.0, 40, ci_low=60.0, ci_high=80.0)
     rows = [ResultRow(name, "mine", accuracy, NOT_MEASURED) for name in ("clip", "b")]
-    print_comparisons([compare()])
+    print_comparisons([build_comparison()])
     output = capsys.readouterr().out
     assert "+12.5 [+3.1, +21.9]" in output
     assert output.endswith("by McNemar's exact test over images, for 1 comparison\n")
     for suffix in ("csv", "json", "tex"):
-        write_results(tmp_path / f"r.{suffix}", rows, [compare()])
+        write_results(tmp_path / f"r.{suffix}", rows, [build_comparison()])
     with (tmp_path / "r-differences.csv").open() as lines:
         (row,) = csv.DictReader(lines)
     assert (row["difference"], row["p_holm"]) == ("12.5", "0.011")

@@ -3,7 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from waltz.core.schema import EvaluationRecord, FilteredRecord, ItemRecord, ProbeRecord
+from waltz.core.schema import (
+    ComparisonRecord,
+    EvaluationRecord,
+    FilteredRecord,
+    ItemRecord,
+    ProbeRecord,
+)
 from waltz.evaluation.vqa import VqaItem
 
 ITEM: dict[str, Any] = {
@@ -19,6 +25,16 @@ PROBE: dict[str, Any] = {
     "verb": "run",
     "image_kind": "contextual",
     "caption_kind": "contextual",
+}
+COMPARISON: dict[str, Any] = {
+    "difference": 12.5,
+    "ci_low": 3.1,
+    "ci_high": 21.9,
+    "p": 0.011,
+    "p_holm": 0.011,
+    "dataset": "mine",
+    "setting": "single",
+    "metric": "acc_r",
 }
 EVALUATION: dict[str, Any] = {"role": "caption", "setting": "alignment"}
 
@@ -41,3 +57,16 @@ def build_evaluation(rows: Iterable[Mapping[str, Any]]) -> list[EvaluationRecord
 
 def build_vqa_items(rows: Iterable[Mapping[str, Any]]) -> list[VqaItem]:
     return [VqaItem(**row) for row in rows]
+
+
+def build_comparison(
+    model_a: str = "clip", model_b: str = "blip_2", **columns: Any
+) -> ComparisonRecord:
+    return ComparisonRecord(
+        profile="equations",
+        model_a=model_a,
+        model_b=model_b,
+        test="McNemar",
+        n=40,
+        **(COMPARISON | columns),
+    )

@@ -2,33 +2,12 @@
 
 import pytest
 
-from waltz.core.schema import ComparisonRecord
+from stand_ins.records import build_comparison
 from waltz.reporting.page.findings import ModelFinding
 from waltz.reporting.page.model_differences import (
     describe_difference,
     describe_model_differences,
 )
-
-
-def compare(model_a="clip", model_b="blip_2", **numbers):
-    fields = {
-        "difference": 12.5,
-        "ci_low": 3.1,
-        "ci_high": 21.9,
-        "p": 0.011,
-        "p_holm": 0.011,
-        "dataset": "mine",
-        "setting": "single",
-        "metric": "acc_r",
-    }
-    return ComparisonRecord(
-        profile="equations",
-        model_a=model_a,
-        model_b=model_b,
-        test="McNemar",
-        n=40,
-        **(fields | numbers),
-    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +47,7 @@ def compare(model_a="clip", model_b="blip_2", **numbers):
     ],
 )
 def test_a_sentence_says_who_is_better_or_what_cannot_be_excluded(numbers, sentence):
-    assert describe_difference(compare(**numbers)) == sentence
+    assert describe_difference(build_comparison(**numbers)) == sentence
 
 
 def test_the_page_compares_few_models_over_all_data_sets():
@@ -77,12 +56,12 @@ def test_the_page_compares_few_models_over_all_data_sets():
         ModelFinding("blip_2", "encoder", profile="equations"),
         ModelFinding("ruler", "ruler", profile="equations"),
     ]
-    on_mine = compare()
-    overall = compare(dataset="all data sets", difference=6.0)
+    on_mine = build_comparison()
+    overall = build_comparison(dataset="all data sets", difference=6.0)
     others = [
-        compare(metric="auroc"),
-        compare("clip", "ruler"),
-        compare(setting="single-after-cot"),
+        build_comparison(metric="auroc"),
+        build_comparison("clip", "ruler"),
+        build_comparison(setting="single-after-cot"),
     ]
     assert describe_model_differences([on_mine, *others], findings) == [
         "clip is better than blip_2 on mine by 12.5 points [3.1, 21.9], p = 0.011."
@@ -90,7 +69,7 @@ def test_the_page_compares_few_models_over_all_data_sets():
     (sentence,) = describe_model_differences([on_mine, overall, *others], findings)
     assert sentence.startswith("clip is better than blip_2 on all data sets by 6.0")
     # Choices between both texts are what the page shows of decoders.
-    choice = compare(setting="pairwise", difference=3.0)
+    choice = build_comparison(setting="pairwise", difference=3.0)
     (sentence,) = describe_model_differences([choice, on_mine], findings)
     assert "by 3.0 points" in sentence
 
@@ -98,6 +77,6 @@ def test_the_page_compares_few_models_over_all_data_sets():
 def test_the_page_has_no_sentence_for_each_of_many_pairs():
     names = "abcd"
     findings = [ModelFinding(name, "encoder", profile="equations") for name in names]
-    pairs = [compare(a, b) for a in names for b in names if a < b]
+    pairs = [build_comparison(a, b) for a in names for b in names if a < b]
     assert describe_model_differences(pairs, findings) == []
     assert len(describe_model_differences(pairs, findings[:3])) == 3

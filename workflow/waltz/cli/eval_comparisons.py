@@ -46,12 +46,14 @@ def read_comparisons(
         correction over those of a metric that are returned. Those over all data sets are corrected
         by themselves.
     """
+    from waltz.evaluation.metrics.comparisons import correct_families
+
     comparisons: list[ComparisonRecord] = []
     file = checkout / plan.results / "evaluation" / "comparisons.parquet"
     for of_pair in _group_by_pair(file, models).values():
         comparisons += of_pair
     comparisons += _compare_shares(plan, checkout, models)
-    return _correct_comparisons(comparisons)
+    return correct_families(comparisons, _name_family)
 
 
 def _group_by_pair(
@@ -133,27 +135,11 @@ def _compare_shares(
     return compare_shares(frames, plan.study.profiles[0], resampling)
 
 
-def _correct_comparisons(
-    comparisons: Sequence[ComparisonRecord],
-) -> list[ComparisonRecord]:
-    """Return comparisons whose p values are corrected by Holm: in each metric those on single data
-    sets, and those over all data sets.
-    """
-    from waltz.evaluation.metrics.comparisons import correct_by_holm
+def _name_family(comparison: ComparisonRecord) -> tuple[str, bool]:
+    """Return what the comparisons have in common whose p values are corrected together."""
     from waltz.evaluation.settings import ALL_DATA_SETS
 
-    # p values that are corrected together, by the position of their comparison.
-    families: dict[tuple[str, bool], dict[int, float]] = defaultdict(dict)
-    for position, comparison in enumerate(comparisons):
-        if comparison.p is not None:
-            family = (comparison.metric, comparison.dataset == ALL_DATA_SETS)
-            families[family][position] = comparison.p
-    corrected = list(comparisons)
-    for p_values in families.values():
-        p_holms = correct_by_holm(list(p_values.values()))
-        for position, p_holm in zip(p_values, p_holms, strict=True):
-            corrected[position] = replace(comparisons[position], p_holm=p_holm)
-    return corrected
+    return comparison.metric, comparison.dataset == ALL_DATA_SETS
 
 
 def build_columns(comparison: ComparisonRecord) -> dict[str, object]:

@@ -36,7 +36,8 @@ SHEET_SUFFIXES = (".xlsx", ".xls", ".ods")
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst", ".7z")
 PACKED_STARTS = (b"PK\x03\x04", b"\x1f\x8b", b"\xd0\xcf\x11\xe0")
 """First bytes of zip archives and .xlsx, of gzip, and of .xls."""
-IMAGE_NAME = re.compile(r"\.(?:jpe?g|png|gif|webp|bmp)$", re.IGNORECASE)
+IMAGE_ENDING = r"\.(?:jpe?g|png|gif|webp|bmp)"
+IMAGE_NAME = re.compile(f"{IMAGE_ENDING}$", re.IGNORECASE)
 TABLE_SUFFIXES = (*CSV_SUFFIXES, ".json", *LINES_SUFFIXES, *ARROW_SUFFIXES)
 """Ends of the names of files that are read, in any case of letters."""
 MAX_ROWS = 1_000_000

@@ -14,16 +14,17 @@ with the latter. Models are compared on the items that both could score.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 import scipy
 
 from waltz.core.files.group_files import Run
 from waltz.core.intervals import Resampling, compute_interval, resample
-from waltz.core.schema import ComparisonRecord
+from waltz.core.schema import ComparisonRecord, DifferenceRecord
 from waltz.evaluation.metrics.pair_metrics import (
     METRICS,
     NOT_APPLICABLE,
@@ -44,6 +45,8 @@ TESTS = {
 }
 """Name of the test for each metric."""
 
+Tested = TypeVar("Tested", ComparisonRecord, DifferenceRecord)
+"""A record with the p value of a test."""
 Draws = dict[str, tuple[float, np.ndarray]]
 """Value of each metric, and its value in each resample."""
 
@@ -105,7 +108,7 @@ def compare_models(
                 comparisons.append(
                     _compare(comparison, aligned, draws_pair, resampling)
                 )
-    return correct_by_metric(comparisons)
+    return correct_families(comparisons, lambda comparison: comparison.metric)
 
 
 def _draw_metrics(scored: ScoredPairs, dataset: str, resampling: Resampling) -> Draws:
@@ -237,18 +240,23 @@ def _compare(
     return replace(comparison, difference=difference, ci_low=low, ci_high=high, p=p)
 
 
-def correct_by_metric(
-    comparisons: Sequence[ComparisonRecord],
-) -> list[ComparisonRecord]:
-    """Add Holm's correction to comparisons; it covers all p-values of one metric."""
-    # p-values of each metric, by the position of their comparison.
-    p_values_by_metric: dict[str, dict[int, float]] = defaultdict(dict)
-    for index, comparison in enumerate(comparisons):
-        if comparison.p is not None:
-            p_values_by_metric[comparison.metric][index] = comparison.p
-    corrected = list(comparisons)
-    for p_values in p_values_by_metric.values():
+def correct_families(
+    records: Sequence[Tested], name_family: Callable[[Tested], Hashable]
+) -> list[Tested]:
+    """Return records with Holm's correction, which covers the p values of a family together.
+
+    Args:
+        records: Comparisons or differences; those without a p value stay as they are.
+        name_family: Function that returns the family of a record.
+    """
+    # p values of each family, by the position of their record.
+    families: dict[Hashable, dict[int, float]] = defaultdict(dict)
+    for position, record in enumerate(records):
+        if record.p is not None:
+            families[name_family(record)][position] = record.p
+    corrected = list(records)
+    for p_values in families.values():
         p_holms = correct_by_holm(list(p_values.values()))
-        for index, p_holm in zip(p_values, p_holms, strict=True):
-            corrected[index] = replace(comparisons[index], p_holm=p_holm)
+        for position, p_holm in zip(p_values, p_holms, strict=True):
+            corrected[position] = replace(records[position], p_holm=p_holm)
     return corrected

@@ -2,7 +2,6 @@
 of an explanation and of its answer, with an interval and a test over images.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
@@ -15,7 +14,7 @@ from waltz.core.files.group_files import Run
 from waltz.core.intervals import PERCENT, Bounds, Resampling, build_measure, resample
 from waltz.core.measure import Measure
 from waltz.core.schema import ComparisonRecord, DifferenceRecord
-from waltz.evaluation.metrics.comparisons import correct_by_holm
+from waltz.evaluation.metrics.comparisons import correct_families
 from waltz.evaluation.metrics.power import compute_least_p
 from waltz.evaluation.settings import ALL_DATA_SETS
 
@@ -282,7 +281,7 @@ def build_difference_records(
                 items, dataset, resampling, bounds.get(key.metric, PERCENT)
             )
             records += _build_records(key, dataset, result)
-    return _correct_records(records)
+    return correct_families(records, _name_family)
 
 
 def _build_records(
@@ -307,18 +306,7 @@ def _build_records(
     ]
 
 
-def _correct_records(records: Sequence[DifferenceRecord]) -> list[DifferenceRecord]:
-    """Add Holm's correction to the p values of records."""
-    # p values that are corrected together, by the position of their record.
-    families: dict[tuple[str, str, str, bool], dict[int, float]] = defaultdict(dict)
-    for position, record in enumerate(records):
-        if record.p is not None:
-            is_pooled = record.dataset == ALL_DATA_SETS
-            family = (record.profile, record.setting, record.metric, is_pooled)
-            families[family][position] = record.p
-    corrected = list(records)
-    for p_values in families.values():
-        p_holms = correct_by_holm(list(p_values.values()))
-        for position, p_holm in zip(p_values, p_holms, strict=True):
-            corrected[position] = replace(records[position], p_holm=p_holm)
-    return corrected
+def _name_family(record: DifferenceRecord) -> tuple[str, str, str, bool]:
+    """Return what the records have in common whose p values are corrected together."""
+    is_overall = record.dataset == ALL_DATA_SETS
+    return record.profile, record.setting, record.metric, is_overall

@@ -15,7 +15,7 @@ from waltz.evaluation.metrics import cv_probes
 from waltz.evaluation.metrics.comparisons import (
     COMPARED_METRICS,
     compare_models,
-    correct_by_metric,
+    correct_families,
 )
 from waltz.evaluation.metrics.group_metrics import compute_group_metrics
 from waltz.evaluation.metrics.pair_metrics import (
@@ -260,7 +260,7 @@ def build_overall_comparisons(
                 n=0,
             )
             of_setting.append(compare_item_numbers(names, datasets, hits, resampling))
-        overall += correct_by_metric(of_setting)
+        overall += correct_families(of_setting, lambda comparison: comparison.metric)
     return overall
 
 

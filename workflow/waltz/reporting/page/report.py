@@ -80,7 +80,7 @@ from waltz.reporting.run_records import (
 from waltz.reporting.tables.best import (
     BOLD_RULE,
     SignificanceTests,
-    read_significance_tests,
+    index_significance_tests,
 )
 from waltz.reporting.tables.cells import (
     FEWEST_IMAGES,
@@ -315,10 +315,9 @@ def read_report(
     for file in inputs["scores"]:
         scene_scores += read_records(file, SceneScoreRecord)
     # A study without scores has no comparisons.
-    comparison_files = [inputs["comparisons"]] if "comparisons" in inputs else []
     comparisons: list[ComparisonRecord] = []
-    for file in comparison_files:
-        comparisons += read_records(file, ComparisonRecord)
+    if "comparisons" in inputs:
+        comparisons += read_records(inputs["comparisons"], ComparisonRecord)
 
     changes: list[DifferenceRecord] = []
     if "changes" in inputs:
@@ -349,7 +348,7 @@ def read_report(
             *describe_share_changes(changes, settings["confidence"]),
         ],
         cells=read_cells(inputs["cells"]),
-        significance=read_significance_tests(comparison_files, settings["confidence"]),
+        significance=index_significance_tests(comparisons, settings["confidence"]),
         figures=figures,
         models=read_model_tables(inputs),
         construction=read_construction_tables(inputs),

@@ -146,23 +146,32 @@ def read_significance_tests(
         files: Parquet files of the layout `COMPARISONS`; rows without a corrected p are skipped.
         confidence: Coverage of the study's intervals, between 0 and 1.
     """
-    paired = {}
+    records: list[ComparisonRecord] = []
     for file in files:
-        for record in read_records(file, ComparisonRecord):
-            if record.difference is None or record.p_holm is None:
-                continue
-            key = PairKey(
-                record.profile,
-                record.dataset,
-                record.setting,
-                record.metric,
-                record.model_a,
-                record.model_b,
-            )
-            paired[key] = (record.difference, record.p_holm)
-            # A pair of models is tested once; in the other order the difference changes its sign.
-            swapped = key._replace(model_a=record.model_b, model_b=record.model_a)
-            paired.setdefault(swapped, (-record.difference, record.p_holm))
+        records += read_records(file, ComparisonRecord)
+    return index_significance_tests(records, confidence)
+
+
+def index_significance_tests(
+    records: Iterable[ComparisonRecord], confidence: float
+) -> SignificanceTests:
+    """Return the results of paired tests by what they compare; see `read_significance_tests`."""
+    paired = {}
+    for record in records:
+        if record.difference is None or record.p_holm is None:
+            continue
+        key = PairKey(
+            record.profile,
+            record.dataset,
+            record.setting,
+            record.metric,
+            record.model_a,
+            record.model_b,
+        )
+        paired[key] = (record.difference, record.p_holm)
+        # A pair of models is tested once; in the other order the difference changes its sign.
+        swapped = key._replace(model_a=record.model_b, model_b=record.model_a)
+        paired.setdefault(swapped, (-record.difference, record.p_holm))
     return SignificanceTests(confidence, paired)
 
 

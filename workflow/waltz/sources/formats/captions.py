@@ -16,7 +16,7 @@ from waltz.sources.raw_files import (
     read_text_lines,
 )
 from waltz.sources.records import CaptionRecord
-from waltz.sources.tables import read_table
+from waltz.sources.tables import IMAGE_ENDING, read_table
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ CAPTION_COLUMNS = (
 """Names of the column with the caption, the first that a table has; it may hold several captions."""
 ID = "id"
 NAMED_LINE = re.compile(
-    r"(?P<image>\S[^\t]*\.(?:jpe?g|png|gif|webp|bmp))(?:#\d+)?\t(?P<caption>[^\t]+)",
+    rf"(?P<image>\S[^\t]*{IMAGE_ENDING})(?:#\d+)?\t(?P<caption>[^\t]+)",
     re.IGNORECASE,
 )
 """Line of a file without a header, such as of Flickr8k's `token.txt`: image, number, tab, caption."""
