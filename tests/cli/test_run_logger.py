@@ -114,6 +114,18 @@ def test_messages_are_shown_as_they_are(build_logger, message):
     assert output.getvalue().count(f"{message}\n") == 2
 
 
+def test_a_dry_run_shows_only_reasons_that_name_a_change(build_logger):
+    handler, output = build_logger(dryrun=True)
+    reasons = (
+        "code has changed since last execution:\n        align, table",
+        "input files updated by another job:\n        all, table",
+        "output files have to be generated:\n        align",
+    )
+    head = "Reasons:\n    (check individual jobs above for details)"
+    emit(handler, message="\n    ".join([head, *reasons]))
+    assert output.getvalue() == "code has changed since last execution: align, table\n"
+
+
 def test_a_workflow_with_odd_names_is_begun(build_logger):
     handler, output = build_logger()
     emit(

@@ -5,6 +5,7 @@ Names, paths and messages are printed literally, as `rich.text.Text`, in which `
 no effect.
 """
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from logging import LogRecord
@@ -20,6 +21,12 @@ from snakemake_logger_plugin_rich import events
 from snakemake_logger_plugin_rich.event_handler import EventHandler as RichEventHandler
 
 from snakemake_logger_plugin_waltz.progress_lines import ProgressLines
+
+REASONS_OF_A_FIRST_RUN = (
+    "input files updated by another job",
+    "output files have to be generated",
+)
+"""Reasons of Snakemake that nearly every job of a first run has."""
 
 
 class EventHandler(RichEventHandler):  # type: ignore[misc]
@@ -127,14 +134,26 @@ class EventHandler(RichEventHandler):  # type: ignore[misc]
                 self._print(f"cannot be read: {error.strerror}")
 
     def handle_generic_record(self, record: LogRecord, **_: Any) -> None:
-        """Show a message; print the path of the log at the end of a run literally."""
+        """Show a message; print the path of the log at the end of a run literally, and of the
+        reasons of a dry run only those that say what has changed.
+        """
         # The path may contain a colon or brackets, which the parent would read as markup.
         message = record.getMessage()
         if message.startswith("Complete log"):
             self.console.rule("Workflow Finished", style="green")
             self._print(message.rstrip())
+        elif message.startswith("Reasons:"):
+            self._print_reasons(message)
         else:
             super().handle_generic_record(record)
+
+    def _print_reasons(self, message: str) -> None:
+        """Print the reasons of a dry run with their rules, a line for each; none of a first run."""
+        for reason, rules in re.findall(
+            r"^ {4}(\w.*):\n {8}(.*)$", message, re.MULTILINE
+        ):
+            if reason not in REASONS_OF_A_FIRST_RUN:
+                self._print(f"{reason}: {rules}")
 
     def close(self) -> None:
         """Stop showing the progress."""
