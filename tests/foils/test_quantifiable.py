@@ -63,6 +63,11 @@ def find_reasons(caption):
         ("A bird in flight.", "flight", rules.NOT_COUNTED),
         ("A pupil goes to school by bus.", "school", rules.NOT_COUNTED),
         ("A woman stands between two trees.", "trees", rules.AMONG_SEVERAL),
+        ("There is no dog on a sofa.", "sofa", rules.NEGATION),
+        ("Shelves without doors on a wall", "wall", rules.NEGATION),
+        ("A hat on his head", "head", rules.NOT_COUNTED),
+        ("A tree on the left side of a house.", "side", rules.NOT_COUNTED),
+        ("A boat drifts in the background.", "background", rules.NOT_COUNTED),
         ("Two women walk arm in arm.", "women", rules.JOINT),
         ("Two men look at each other.", "men", rules.JOINT),
         ("Three girls wear hats.", "hats", rules.SHARED_OUT),
@@ -177,6 +182,63 @@ def test_a_question_is_refused():
             ),
         ),
         ("Man on a bench", ("A single man on a bench", "Some men on a bench")),
+        (
+            "A group of people wait at a curb.",
+            (
+                "A group of people wait at exactly one curb.",
+                "A group of people wait at some curbs.",
+            ),
+        ),
+        (
+            "Shelves with no doors hang high, and a man eats.",
+            (
+                "Shelves with no doors hang high, and a single man eats.",
+                "Shelves with no doors hang high, and some men eat.",
+            ),
+        ),
+        (
+            "A shiny VW van stands in a field.",
+            (
+                "Exactly one shiny VW van stands in a field.",
+                "Some shiny VW vans stand in a field.",
+            ),
+        ),
+        (
+            "A red circle on a blue square",
+            (
+                "A red circle on a single blue square",
+                "A red circle on some blue squares",
+            ),
+        ),
+        (
+            "A dog sleeps with its mouth open.",
+            (
+                "A dog sleeps with exactly one mouth open.",
+                "A dog sleeps with some mouths open.",
+            ),
+        ),
+        (
+            "Person holding a kite",
+            ("Exactly one person holding a kite", "Some people holding a kite"),
+        ),
+        (
+            "A ladder leans on the side of a house.",
+            (
+                "A ladder leans on exactly one side of a house.",
+                "A ladder leans on some sides of a house.",
+            ),
+        ),
+        (
+            "He eats half of a sandwich.",
+            (
+                "He eats half of exactly one sandwich.",
+                "He eats half of some sandwiches.",
+            ),
+        ),
+        (
+            "The sun shines on a field.",
+            ("A single sun shines on a field.", "Some suns shine on a field."),
+        ),
     ],
 )
 def test_a_countable_noun_changes_its_number(caption, pair):

@@ -13,7 +13,7 @@ from itertools import chain
 
 from inflect import pl_sb_uninflected_complete, pl_sb_uninflected_endings
 from lemminflect import getAllLemmas
-from spacy.tokens import Doc, Token
+from spacy.tokens import Doc, Span, Token
 
 from waltz.core.number_words import NUMBER_WORDS
 from waltz.foils.english.coco_nouns import read_categories
@@ -131,9 +131,6 @@ UNCOUNTABLE = {
     # Substances and colours that are used like things without an article ("in orange").
     "asphalt", "attire", "beef", "camouflage", "canvas", "cardboard", "concrete", "cotton", "denim", "lace", "leather",
     "marble", "orange", "plaid", "rope", "rubber", "silk", "transit", "transportation",
-    # Parts of which a body has one.
-    "beard", "belly", "body", "chest", "chin", "face", "forehead", "head", "mouth", "mustache", "neck", "nose",
-    "stomach", "tongue", "torso", "waist",
     # What remains or is summed up.
     "maximum", "minimum", "rest", "total",
     # Times, places and parts of a scene, of which there is one.
@@ -141,9 +138,16 @@ UNCOUNTABLE = {
     "afternoon", "background", "center", "centre", "countryside", "dark", "darkness", "dusk", "dawn", "distance",
     "east", "end", "evening", "foreground", "front", "future", "inside", "left", "middle", "morning", "night",
     "noon", "north", "outside", "past", "right", "seaside", "south", "summer", "sunrise", "sunset",
-    "time", "top", "west", "winter", "autumn", "spring", "back", "bottom", "side", "way", "rear",
+    "time", "top", "west", "winter", "autumn", "spring", "back", "bottom", "way", "rear",
 }  # fmt: skip
 """Nouns that are not counted in captions, beside those that inflect leaves unchanged."""
+SINGLE_PARTS = {
+    "beard", "belly", "body", "chest", "chin", "face", "forehead", "head", "mouth", "mustache", "neck", "nose",
+    "stomach", "tongue", "torso", "waist",
+}  # fmt: skip
+"""Parts of which a body has one."""
+SINGLE_SCENES = {"background", "countryside", "foreground", "horizon", "sun"}
+"""Parts of which a scene has one."""
 COLOURS = {
     "black", "blue", "brown", "gray", "green", "grey", "pink", "purple", "red", "white", "yellow",
 }  # fmt: skip
@@ -166,7 +170,8 @@ DEFINITES = {
 SINGULAR_DETERMINERS = {*SINGULAR_STARTS, "this", "that", "each", "every"}
 PLURAL_DETERMINERS = {*PLURAL_QUANTITIES, *NUMBER_WORDS[2:], *TENS}
 OPPOSITES = {
-    "back", "bottom", "first", "front", "inner", "left", "lower", "outer", "right", "second", "top", "upper",
+    "back", "bottom", "first", "front", "inner", "left", "lower", "opposite", "other", "outer", "right", "second",
+    "top", "upper",
 }  # fmt: skip
 """Adjectives of which one thing has only one ("the left and right picture")."""
 PLURAL_MODIFIERS = {"arts", "sales", "sports"}
@@ -195,6 +200,13 @@ COUNTED_LATER = TokenPattern(words={"one", "another", "half"}, relations={"appos
 SOME_OF_THEM = TokenPattern(
     words={"them", "which", "whom"}, before=TokenPattern(words={"of"})
 )
+NEGATOR = TokenPattern(words=NEGATORS)
+POSSESSIVE_OF_ONE = TokenPattern(words={"his", "her", "its", "my", "your", "'s", "’s"})
+NEGATION_OF_VERB = TokenPattern(relations={"neg"})
+CLAUSE_END = TokenPattern(parts_of_speech={"PUNCT", "CCONJ", "SCONJ", "VERB", "AUX"})
+DESCRIBED_THING = TokenPattern(relations={"nsubj", "nsubjpass", "dobj"})
+WITHOUT = TokenPattern(words={"without"}, relations={"prep"})
+OF_PREPOSITION = TokenPattern(relations={"pobj"})
 COUNTED_BEHIND_COMMA = TokenPattern(
     words={"one", "another", "others", "neither", "either", "half"},
     relations={"appos", "attr", "conj", "dobj", "npadvmod", "nsubj", "nsubjpass", "pobj", "ROOT"},
@@ -217,6 +229,8 @@ JOINT_VERBS = {
 OWN_DETERMINER = TokenPattern(relations={"det", "poss"})
 NAME_TAG = TokenPattern(tags={"NNP"})
 NOUN = TokenPattern(tags={"NN", "NNS", "NNP", "NNPS"})
+PLURAL = TokenPattern(tags={"NNS"})
+COMMON_NOUN = TokenPattern(parts_of_speech={"NOUN"})
 SUBJECT = TokenPattern(relations={"nsubj", "nsubjpass"})
 NUMERAL = TokenPattern(tags={"CD"})
 CLAUSE_OF_NOUN = TokenPattern(relations={"relcl"})
@@ -326,25 +340,32 @@ def _find_doubtful_verbs(doc: Doc, start: int, end: int) -> frozenset[int]:
     """Return the plural nouns of a sentence that may be verbs, each behind another noun, and the
     verbs that disagree with their subjects.
     """
-    found = {token.i for token in doc[start:end] if _disagrees_with_subject(token)}
-    for token in doc[start:end]:
-        # With a subject, the other rules take it for a verb.
-        has_subject = any(child.dep_ == "nsubj" for child in token.children)
-        if token.tag_ != "NNS" or has_subject:
-            continue
-        lemmas = getAllLemmas(token.lower_)
-        # "dogs sleeps": a plural does not modify another one.
-        follows_plural = token.i > start and token.nbor(-1).tag_ == "NNS"
-        if "VERB" in lemmas and (follows_plural or "NOUN" not in lemmas):
-            found.add(token.i)
-    for chunk in doc[start:end].noun_chunks:
-        word = chunk.root
-        has_article = chunk[0].lower_ in {"a", "an"}
-        has_noun = any(token.pos_ == "NOUN" for token in chunk[1:-1])
-        is_plural = word.tag_ == "NNS" and "VERB" in getAllLemmas(word.lower_)
-        if is_plural and has_article and has_noun:
-            found.add(word.i)
-    return frozenset(found)
+    sentence = doc[start:end]
+    nouns = filter(_is_doubtful_noun, sentence)
+    roots = (chunk.root for chunk in sentence.noun_chunks if _holds_verb(chunk))
+    verbs = filter(_disagrees_with_subject, sentence)
+    return frozenset(token.i for token in chain(nouns, roots, verbs))
+
+
+def _is_doubtful_noun(token: Token) -> bool:
+    """Return True for a plural that may be a verb: WordNet has no such noun, or it follows another
+    plural, which would modify it ("dogs sleeps").
+    """
+    # With a subject, the other rules take it for a verb.
+    if token.tag_ != "NNS" or SUBJECT.matches_any(token.children):
+        return False
+    lemmas = getAllLemmas(token.lower_)
+    before = token.doc[max(token.i - 1, token.sent.start) : token.i]
+    is_doubtful = "NOUN" not in lemmas or PLURAL.matches_any(before)
+    return "VERB" in lemmas and is_doubtful
+
+
+def _holds_verb(chunk: Span) -> bool:
+    """Return True for a singular noun with a verb in -s that the parser joined ("a boy paddles")."""
+    word = chunk.root
+    is_plural = word.tag_ == "NNS" and "VERB" in getAllLemmas(word.lower_)
+    inner_nouns = COMMON_NOUN.select(chunk[1:-1])
+    return is_plural and SINGULAR_ARTICLE.matches(chunk[0]) and bool(inner_nouns)
 
 
 def _disagrees_with_subject(verb: Token) -> bool:
@@ -360,29 +381,41 @@ def _disagrees_with_subject(verb: Token) -> bool:
     subject = subjects[0]
     # "a boy, a cow and two dogs are", of which the parser makes several subjects
     is_several = len(subjects) > 1 or LISTED.matches_any(subject.subtree)
-    if is_several or subject.lower_ in MEASURES:  # "a number of boats lie there"
+    # "a number of boats lie there", "a group of people wait"
+    if is_several or subject.lower_ in MEASURES | GROUPS:
         return False
     return bool(subject.tag_ == OTHER_SUBJECTS[verb.tag_])
 
 
 def _is_negated(phrase: NounPhrase) -> bool:
     """Return True behind a word of negation, and where the clause of the phrase denies something."""
-    for token in phrase.head.sent:
-        denies = token.lower_ in NEGATORS and not is_number_sign(token)
-        is_own = token.dep_ == "neg" and token.head == phrase.head.head
-        if (denies and token.i < phrase.head.i) or is_own:
-            return True
-    return False
+    sentence = phrase.head.sent
+    if NEGATION_OF_VERB.matches_any(phrase.head.head.children):
+        return True
+    negators = NEGATOR.select(sentence[: phrase.head.i - sentence.start])
+    return any(_denies(word, phrase.head) for word in negators)
+
+
+def _denies(negator: Token, noun: Token) -> bool:
+    """Return True where a word of negation denies a later noun: behind "with no" and "without" only
+    up to the next comma, conjunction or verb, and what belongs to the denied noun.
+    """
+    if is_number_sign(negator):
+        return False
+    denied = negator if WITHOUT.matches(negator) else negator.head
+    is_local = denied == negator or OF_PREPOSITION.matches(denied)
+    ends = is_local and CLAUSE_END.matches_any(noun.doc[denied.i : noun.i])
+    return not ends or noun in denied.subtree
 
 
 def _is_quoted(phrase: NounPhrase) -> bool:
-    """Return True for words in quotation marks, or in capitals within other text."""
+    """Return True for words in quotation marks, and for a noun in capitals within other text."""
     doc = phrase.head.doc
     marks_before = sum(token.text in QUOTATION_MARKS for token in doc[: phrase.head.i])
     marks_after = sum(token.text in QUOTATION_MARKS for token in doc[phrase.head.i :])
     is_enclosed = marks_before % 2 == 1 and marks_after > 0
-    words = chain(phrase.determiners, phrase.words)
-    return is_enclosed or any(len(word) > 1 and word.is_upper for word in words)
+    is_inscription = len(phrase.head) > 1 and phrase.head.is_upper
+    return is_enclosed or is_inscription
 
 
 def _is_in_name(phrase: NounPhrase) -> bool:
@@ -468,8 +501,7 @@ def _is_part_of_quantity(phrase: NounPhrase) -> bool:
     counters = MEASURES | GROUPS | LARGE_QUANTITIES
     is_group = counter in counters or singularize(counter) in counters
     is_one = list_numbers(phrase.head) == ("sg",)
-    has_definite = any(token.lower_ in DEFINITES for token in phrase.determiners)
-    if is_one and has_definite and counter in SHARES:
+    if is_one and phrase.determiners and counter in SHARES:
         return False
     # "thirds of", "three out of"
     is_share = counter == "out" and NUMERAL.matches_any(_get_before(phrase, 3)[:1])
@@ -502,7 +534,8 @@ def _may_be_verb(phrase: NounPhrase) -> bool:
     follows_to = any(token.tag_ == "TO" for token in before)
     if follows_to and not phrase.determiners and "VERB" in lemmas:
         return True
-    is_noun = "NOUN" in lemmas and word not in read_words("adverbs")
+    may_be_adverb = not phrase.determiners and word in read_words("adverbs")
+    is_noun = "NOUN" in lemmas and not may_be_adverb
     if lemmas and not is_noun and not is_in_wordnet(word):  # "thus"
         return True
     # "a woman exit"
@@ -559,11 +592,32 @@ def _is_uncounted(phrase: NounPhrase) -> bool:
         return True
     if determiners & SINGULAR_STARTS:  # "a background", "a coffee"
         return False
-    if word in UNCOUNTABLE or singularize(word) in UNCOUNTABLE:
+    if word in SINGLE_PARTS and _is_part_of_one(phrase):
+        return False
+    if word in SINGLE_SCENES and DESCRIBED_THING.matches(phrase.head):
+        return not determiners & DEFINITES
+    is_uncountable = word in UNCOUNTABLE or singularize(word) in UNCOUNTABLE
+    if is_uncountable or word in SINGLE_PARTS or _is_opposite_side(phrase):
         return True
     if determiners & DEFINITES:
         return _is_abstract(word)
     return not (_is_known_thing(phrase) or _is_in_list(phrase))
+
+
+def _is_opposite_side(phrase: NounPhrase) -> bool:
+    """Return True for a side of which a thing has one ("on the left side")."""
+    modifiers = {token.lower_ for token in phrase.words[:-1]}
+    return phrase.head.lower_ == "side" and not modifiers.isdisjoint(OPPOSITES)
+
+
+def _is_part_of_one(phrase: NounPhrase) -> bool:
+    """Return True for a part of one body that its clause is about ("its mouth is open", "with its
+    mouth open"), but not for a place ("on its head").
+    """
+    if not POSSESSIVE_OF_ONE.matches_any(phrase.determiners):
+        return False
+    is_place = OF_PREPOSITION.matches(phrase.head)
+    return not is_place or phrase.head.head.lower_ == "with"
 
 
 def _is_known_thing(phrase: NounPhrase) -> bool:
@@ -591,8 +645,8 @@ def _is_abstract(word: str) -> bool:
 
 def is_in_wordnet(word: str) -> bool:
     """Return True for a noun of WordNet that names no place or person by a capital."""
-    kinds = ("people", "animals", "things", "abstract")
-    return any(word in read_words(kind) for kind in kinds)
+    kinds = ("animals", "things", "abstract")
+    return _is_person(word) or any(word in read_words(kind) for kind in kinds)
 
 
 def _is_in_list(phrase: NounPhrase) -> bool:
