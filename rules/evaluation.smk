@@ -303,6 +303,7 @@ rule comparisons_part:
     params:
         resampling=settings("resampling"),
         runs=COMPARED_PART,
+        controls=PLAN.rulers,
         profiles=STUDY.profiles,
         code=code("comparisons_part.py"),
     script:
@@ -333,6 +334,7 @@ rule metrics:
         resampling=settings("resampling"),
         runs=PLAN.scored,
         parts=PLAN.compared_parts,
+        controls=PLAN.rulers,
         profiles=STUDY.profiles,
         code=code("metrics.py"),
     script:

@@ -67,7 +67,7 @@ def measure_pooled_difference(seed):
             numbers[model, dataset] = dict(zip(scored.items, clustered, strict=True))
     names = ComparisonRecord(
         **{"profile": "equations", "dataset": "", "setting": "", "metric": "acc_r"},
-        **{"model_a": "a", "model_b": "b", "test": "", "n": 0},
+        **{"model_a": "a", "model_b": "b", "n": 0},
     )
     record = compare_item_numbers(names, ["d", "e"], numbers, resample(seed))
     return record.ci_low, record.ci_high

@@ -109,7 +109,9 @@ def test_accuracies_and_their_harmonic_mean_worked_by_hand():
     assert accuracies["cv-probes:captions", "acc_r"].measure.value == 100
     assert accuracies["cv-probes:images", "acc_r"].measure.value == 100
     mean = accuracies["cv-probes:harmonic-mean", "accuracy"]
-    assert mean.measure.ci_low == 0  # a resample of b alone has accuracies of 0
+    assert mean.measure.ci_low == pytest.approx(
+        0, abs=1e-3
+    )  # two images leave all open
     assert mean.measure.n == 8
 
 

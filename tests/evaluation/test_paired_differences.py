@@ -1,4 +1,3 @@
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,6 @@ from waltz.evaluation.metrics.paired_differences import (
     PairedItem,
     build_difference_records,
     compute_paired_difference,
-    compute_sign_flip_p,
 )
 from waltz.evaluation.settings import ALL_DATA_SETS
 
@@ -29,44 +27,6 @@ def build_items(first, second, dataset="d", clusters=None):
     ]
 
 
-@pytest.mark.parametrize(
-    ("sums", "p"),
-    [
-        ((), 1.0),
-        ((0.0, 0.0), 1.0),
-        ((2.0,), 1.0),
-        ((1.0, 1.0, 1.0), 0.25),
-        # |3 + 1 - 1| = 3 is reached by (3, 1, 1), (3, 1, -1), (3, -1, 1) and their negatives: 6 of 8
-        ((3.0, 1.0, -1.0), 0.75),
-        ((1.0,) * 6, 2 / 64),
-        # a cluster without a difference changes nothing
-        ((1.0, 0.0, 1.0, 1.0), 0.25),
-    ],
-)
-def test_sign_flips_are_counted(sums, p):
-    assert compute_sign_flip_p(np.array(sums)) == p
-
-
-@given(st.lists(st.integers(-20, 20), min_size=1, max_size=9))
-def test_sign_flips_agree_with_all_exchanges_written_out(sums):
-    totals = [
-        sum(sign * value for sign, value in zip(signs, sums, strict=True))
-        for signs in itertools.product((1, -1), repeat=len(sums))
-    ]
-    share = np.mean([abs(total) >= abs(sum(sums)) for total in totals])
-    assert compute_sign_flip_p(np.array(sums, dtype=float)) == pytest.approx(share)
-
-
-def test_many_clusters_are_close_to_their_exchanges():
-    values = np.random.default_rng(5).normal(0.3, 1, 40)
-    generator = np.random.default_rng(6)
-    signs = generator.choice([-1.0, 1.0], size=(100_000, 40))
-    share = np.mean(np.abs(signs @ values) >= abs(values.sum()))
-    assert compute_sign_flip_p(values) == pytest.approx(share, abs=0.01)
-    # no p is smaller than that of a sign test
-    assert compute_sign_flip_p(np.full(17, 2.0)) >= 2 / 2**17
-
-
 def test_means_and_difference_are_those_worked_by_hand():
     # 90 - 80, 70 - 75, 50 - 30: mean 70 less mean 185 / 3, (10 - 5 + 20) / 3
     result = compute_paired_difference(
@@ -76,8 +36,8 @@ def test_means_and_difference_are_those_worked_by_hand():
     assert result.second.value == pytest.approx(185 / 3)
     assert result.difference.value == pytest.approx(25 / 3)
     assert (result.difference.n, result.difference.images) == (3, 3)
-    # totals of +-10, +-5, +-20 of at least 25: 35, 25 and their negatives of 8
-    assert result.p == 0.5
+    # standard deviation 12.58, error 7.26, t = 1.147 with 2 degrees of freedom
+    assert result.p == pytest.approx(0.37, abs=0.02)
 
 
 @given(
@@ -97,7 +57,7 @@ def test_swapping_the_sides_flips_the_sign(numbers):
         build_items(second, first, clusters=names), "d", HOW
     )
     assert back.difference.value == pytest.approx(-there.difference.value, abs=1e-9)
-    assert back.p == there.p
+    assert back.p == pytest.approx(there.p, abs=1e-9)
     if there.difference.ci_low is not None:
         assert back.difference.ci_low == pytest.approx(
             -there.difference.ci_high, abs=1e-6
@@ -141,8 +101,7 @@ def test_data_sets_weigh_the_same_and_share_images():
     result = compute_paired_difference(items, ALL_DATA_SETS, HOW)
     assert result.difference.value == pytest.approx(25)
     assert (result.difference.n, result.difference.images) == (3, 2)
-    # image a has 10 / 4 + 40 / 2, image b 10 / 4: both exchanges of all reach the total
-    assert result.p == 0.5
+    assert result.p > 0.2
 
 
 def test_seeds_of_an_item_are_one_cluster_and_one_item():
@@ -150,7 +109,6 @@ def test_seeds_of_an_item_are_one_cluster_and_one_item():
     items[1] = replace(items[1], item_id="i0")
     result = compute_paired_difference(items, "d", HOW)
     assert (result.difference.n, result.difference.images) == (2, 2)
-    assert result.p == 0.5
 
 
 def test_p_is_corrected_over_models_and_data_sets_but_pooled_numbers_apart():

@@ -66,7 +66,6 @@ def build_comparison(
         profile="equations",
         model_a=model_a,
         model_b=model_b,
-        test="McNemar",
         n=40,
         **(COMPARISON | columns),
     )

@@ -12,5 +12,7 @@ params = snakemake.params
 with log_job(snakemake.log[0]):
     scores = read_run_records(snakemake.input.scores, EvaluationRecord, params.runs)
     resampling = Resampling(**params.resampling)
-    comparisons = build_comparison_records(scores, params.profiles, resampling)
+    comparisons = build_comparison_records(
+        scores, params.profiles, resampling, params.controls
+    )
     write_records(snakemake.output.comparisons, comparisons, ComparisonRecord)

@@ -24,7 +24,11 @@ with log_job(snakemake.log[0]):
         for model, dataset in runs:
             parts[model, dataset] = part
     resampling = Resampling(**params.resampling)
-    comparisons += build_comparison_records(scores, params.profiles, resampling, parts)
-    comparisons += build_overall_comparisons(comparisons, scores, resampling)
+    comparisons += build_comparison_records(
+        scores, params.profiles, resampling, params.controls, parts
+    )
+    comparisons += build_overall_comparisons(
+        comparisons, scores, resampling, params.controls
+    )
     write_records(snakemake.output.metrics, metrics, MetricRecord)
     write_records(snakemake.output.comparisons, comparisons, ComparisonRecord)

@@ -419,7 +419,7 @@ def test_numbers_of_few_items_or_images_are_marked():
     chart = Chart("f", "F", ("t",), (select("A", metric="a"),), "model", "dataset")
     few = replace(cell("a", "m", "x", 1.0), n=29)
     many = replace(few, model="n", n=30)
-    few_images = replace(many, model="o", images=19)
+    few_images = replace(many, model="o", images=7)
     paper_alone = cell("a", "p", "x", None, 4.0)
     for cells, count in (
         ([few, many, few_images, paper_alone], 2),
@@ -431,7 +431,7 @@ def test_numbers_of_few_items_or_images_are_marked():
             panel = list_panels(figure)["A"]
             assert [text.get_text() for text in panel.texts] == count * ["†"]
             note = figure.legends[0].get_title().get_text().replace("\n", " ")
-            assert ("†: fewer than 30 items or 20 images." in note) is (count > 0)
+            assert ("†: fewer than 30 items or 8 images." in note) is (count > 0)
 
 
 def test_a_figure_of_paper_values_alone_says_why_it_has_no_number_of_ours():

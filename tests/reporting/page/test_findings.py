@@ -126,13 +126,11 @@ def test_a_decoder_is_shown_by_its_choices_and_a_ruler_stands_last():
         (Measure(90.0, 30, 70.0, 95.5), "text"),
         (Measure(55.0, 30, 20.0, 95.5), "both"),
         (Measure(90.0, 30), "unknown"),
-        (Measure(90.0, 300, 85.0, 95.0, images=19), "unknown"),
-        (Measure(90.0, 300, 85.0, 95.0, images=20), "text"),
+        (Measure(90.0, 300, 85.0, 95.0, images=7), "unknown"),
+        (Measure(90.0, 300, 85.0, 95.0, images=8), "text"),
     ],
 )
-def test_a_reliance_needs_thirty_items_of_twenty_images_and_an_interval(
-    share, reliance
-):
+def test_a_reliance_needs_thirty_items_of_eight_images_and_an_interval(share, reliance):
     assert ModelFinding("clip", "encoder", t_shap=share).reliance == reliance
 
 
@@ -145,7 +143,7 @@ def test_a_reliance_needs_thirty_items_of_twenty_images_and_an_interval(
         (30, 30, False),
         (40, 40, False),
         (300, 2, True),
-        (300, 19, True),
+        (300, 7, True),
         (30, None, False),
     ],
 )

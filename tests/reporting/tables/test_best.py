@@ -38,7 +38,6 @@ def read_pair(
         "model_a": models[0],
         "model_b": models[1],
         "difference": difference,
-        "test": "McNemar",
     }
     parquet.write_rows(
         folder / "pair.parquet", [row | {"p": 0.001, "p_holm": p_holm}], COMPARISONS

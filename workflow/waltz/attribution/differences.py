@@ -11,7 +11,6 @@ from waltz.core.files.group_files import Run
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ComparisonRecord, DifferenceRecord
 from waltz.evaluation.metrics.paired_differences import (
-    SIGN_FLIPS,
     DifferenceKey,
     ItemNumbers,
     PairedItem,
@@ -79,7 +78,6 @@ def compare_shares(
             metric="t_shap",
             model_a=model_a,
             model_b=model_b,
-            test=SIGN_FLIPS,
             n=0,
         )
         datasets = datasets_of_model[model_a]

@@ -188,26 +188,24 @@ def _explain_columns(comparisons: Sequence[ComparisonRecord]) -> str:
     """Return the line below the table that says what its numbers are."""
     counts: defaultdict[str, int] = defaultdict(int)
     for comparison in comparisons:
-        counts[_describe_test(comparison)] += 1
-    tests = []
-    for test, count in counts.items():
-        tests.append(f"{test}, for {_count_comparisons(count)}")
+        counts[_describe_family(comparison)] += 1
+    families = []
+    for family, count in counts.items():
+        families.append(f"{_count_comparisons(count)} of {family}")
     return (
         "difference: first model less second on the same items, with 95 % intervals over images, in all data sets each"
-        f" of the same weight; p, after Holm's correction: {'; '.join(tests)}"
+        f" of the same weight; p of the same t test over images, after Holm's correction over {'; '.join(families)}"
     )
 
 
-def _describe_test(comparison: ComparisonRecord) -> str:
-    """Return what a p value is from; comparisons of the same test are corrected together."""
+def _describe_family(comparison: ComparisonRecord) -> str:
+    """Return the name of the comparisons whose p values are corrected together."""
     from waltz.evaluation.settings import ALL_DATA_SETS
 
     name = NAMES[comparison.metric]
     if comparison.dataset == ALL_DATA_SETS:
-        return f"{name} on {ALL_DATA_SETS} by exchanging the models on whole images"
-    if comparison.metric == T_SHAP:
-        return f"{name} by exchanging the models on whole images"
-    return f"{name} by McNemar's exact test over images"
+        return f"{name} on {ALL_DATA_SETS}"
+    return name
 
 
 def _count_comparisons(count: int) -> str:

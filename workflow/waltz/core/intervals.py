@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from waltz.core.measure import Measure
 
@@ -20,8 +21,8 @@ rounding.
 
 
 BOOTSTRAP, CLOPPER_PEARSON = "bootstrap", "clopper-pearson"
-"""Methods: percentiles of bootstrap draws; exact binomial interval of clusters that all agree on a
-bound.
+"""Methods: Student's t of the standard error of bootstrap draws; exact binomial interval of clusters
+that all agree on a bound.
 """
 BINOMIAL_BOUND = "binomial-bound"
 """Method of an interval if all clusters agree on one value between the bounds."""
@@ -195,15 +196,23 @@ def build_measure(
     clusters: int,
     bounds: Bounds | None,
 ) -> Measure:
-    """Return a measure with the interval of its draws; other arguments as of `compute_interval`."""
-    ends = compute_interval(draws, resampling.confidence, clusters, bounds)
+    """Return a measure with its interval; other arguments as of `compute_interval`."""
+    ends = compute_interval(value, draws, resampling.confidence, clusters, bounds)
     return Measure(value, n, *ends, images=clusters)
 
 
 def compute_interval(
-    draws: np.ndarray, confidence: float, clusters: int, bounds: Bounds | None
+    value: float,
+    draws: np.ndarray,
+    confidence: float,
+    clusters: int,
+    bounds: Bounds | None,
 ) -> Interval:
-    """Return the percentile interval of bootstrap draws and the name of its method.
+    """Return the interval of a number by its bootstrap standard error, and the name of its method.
+
+    The interval is Student's t with clusters - 1 degrees of freedom. A bounded number has it on the
+    logit of its place between the bounds, where it cannot leave them and is longer on the side of
+    the farther bound, as the distributions of such numbers are.
 
     Resamples without a number are ignored. If more than `1 - confidence` of them have none, there
     is no interval: the remaining resamples are then a selection that happens to contain the few
@@ -215,45 +224,130 @@ def compute_interval(
     the interval of Clopper and Pearson.
 
     Args:
+        value: The number.
         draws: float64 of shape (resamples,), NaN for a resample without a number.
         confidence: Coverage, a share.
         clusters: Number of clusters that were drawn from.
         bounds: Bounds of the number in its unit; None if it has none: there is no interval then if
             all clusters agree.
     Source:
-        Clopper & Pearson (Biometrika 26, 1934).
+        Clopper & Pearson (Biometrika 26, 1934); Cameron & Miller (Journal of Human Resources 50,
+        2015, section VI) on t for few clusters.
     """
     # finite: (finite resamples,).
     finite = draws[np.isfinite(draws)]
-    if not finite.size or finite.size < confidence * draws.size:
+    if clusters < 2 or not finite.size or finite.size < confidence * draws.size:
         return NO_INTERVAL
-
-    # Percentile interval: cut off half of 1 - confidence at either end.
-    tail = (1 - confidence) / 2
-    low, high = (float(end) for end in np.quantile(finite, [tail, 1 - tail]))
     scale = np.abs(finite).max() if bounds is None else bounds[1] - bounds[0]
     if np.ptp(finite) > EQUALITY_TOLERANCE * scale:
+        quantile = scipy.stats.t.ppf((1 + confidence) / 2, clusters - 1)
+        number = scale_number(value, finite, clusters, bounds)
+        low = number.unscale(number.value - quantile * number.error)
+        high = number.unscale(number.value + quantile * number.error)
         return low, high, BOOTSTRAP
 
     # All clusters agree on one value, so the draws say nothing about other values.
     if bounds is None:
         return NO_INTERVAL
     lowest, highest = bounds
+    agreed = float(finite[0])
     # Least share p of agreeing clusters that would still let all of them agree with probability
-    # `tail`: p ** clusters = tail.
-    agreeing = tail ** (1 / clusters)
+    # (1 - confidence) / 2: p ** clusters is this probability.
+    agreeing = ((1 - confidence) / 2) ** (1 / clusters)
     is_at_bound = bool(
         np.isclose(
-            bounds, low, rtol=0, atol=EQUALITY_TOLERANCE * (highest - lowest)
+            bounds, agreed, rtol=0, atol=EQUALITY_TOLERANCE * (highest - lowest)
         ).any()
     )
     method = CLOPPER_PEARSON if is_at_bound else BINOMIAL_BOUND
     # The rest of the clusters, a share of 1 - p, may lie at either bound.
     return (
-        agreeing * low + (1 - agreeing) * lowest,
-        agreeing * high + (1 - agreeing) * highest,
+        agreeing * agreed + (1 - agreeing) * lowest,
+        agreeing * agreed + (1 - agreeing) * highest,
         method,
     )
+
+
+@dataclass(frozen=True)
+class ScaledNumber:
+    """Hold a number on the scale on which its error is symmetric.
+
+    Attributes:
+        value: The number on that scale: the logit of its place between its bounds, or the number
+            itself if it has no bounds or lies at one.
+        error: Its standard error on that scale.
+        bounds: Bounds of the number in its own unit, for a logit; None otherwise.
+    """
+
+    value: float
+    error: float
+    bounds: Bounds | None
+
+    def unscale(self, value: float) -> float:
+        """Return a value of the scale in the unit of the number."""
+        if self.bounds is None:
+            return value
+        lowest, highest = self.bounds
+        return lowest + (highest - lowest) * float(scipy.special.expit(value))
+
+
+def scale_number(
+    value: float, draws: np.ndarray, clusters: int, bounds: Bounds | None
+) -> ScaledNumber:
+    """Return a number and its standard error on the scale of `ScaledNumber`.
+
+    Args:
+        value: The number.
+        draws: The number in each resample, all of them finite.
+        clusters: Number of clusters that were drawn from, at least 2.
+        bounds: Bounds of the number in its unit; None if it has none.
+    """
+    # Draws of m clusters out of m have the variance of a mean times (m - 1) / m.
+    error = float(np.std(draws, ddof=1)) * math.sqrt(clusters / (clusters - 1))
+    if bounds is None or not bounds[0] < value < bounds[1]:
+        return ScaledNumber(value, error, None)
+    lowest, highest = bounds
+    share = (value - lowest) / (highest - lowest)
+    # By the delta method: the derivative of the logit at p is 1 / (p (1 - p)).
+    slope = 1 / ((highest - lowest) * share * (1 - share))
+    return ScaledNumber(float(scipy.special.logit(share)), slope * error, bounds)
+
+
+def compute_difference_p(
+    difference: float, draws: np.ndarray, clusters: int, bounds: Bounds
+) -> float:
+    """Return the two-sided p value of the hypothesis that two sides do not differ.
+
+    It is below 1 - confidence if and only if the interval of `compute_interval` leaves out 0.
+
+    Args:
+        difference: Difference of the two sides.
+        draws: Difference in each resample, (resamples,).
+        clusters: Number of clusters that were drawn from. If the draws do not vary, p is that of a
+            sign test over the clusters.
+        bounds: Smallest and largest difference, which are as far from 0.
+    """
+    finite = draws[np.isfinite(draws)]
+    if not difference:
+        return 1.0
+    if clusters < 2 or not np.ptp(finite) > EQUALITY_TOLERANCE * (
+        bounds[1] - bounds[0]
+    ):
+        return compute_least_p(clusters)
+    number = scale_number(difference, finite, clusters, bounds)
+    # A difference of 0 lies in the middle of the bounds, where the logit is 0.
+    statistic = abs(number.value) / number.error
+    return float(2 * scipy.stats.t.sf(statistic, clusters - 1))
+
+
+def compute_least_p(independent: float) -> float:
+    """Return the smallest p-value of a two-sided sign test, which it has if all items (or images)
+    agree.
+
+    Args:
+        independent: Number of independent items or images.
+    """
+    return float(min(1.0, 2 * 0.5**independent))
 
 
 def count_images(parts: Sequence[Measure]) -> int | None:

@@ -560,7 +560,6 @@ class ComparisonRecord(Record):
         metric: The metric.
         model_a: First model.
         model_b: Second model.
-        test: Name of the statistical test.
         difference: Metric of `model_a` minus metric of `model_b`, in percentage points.
         ci_low: Lower end of the interval of the difference.
         ci_high: Upper end of this interval.
@@ -579,7 +578,6 @@ class ComparisonRecord(Record):
     metric: str
     model_a: str
     model_b: str
-    test: str
     difference: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None

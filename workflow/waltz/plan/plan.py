@@ -408,6 +408,12 @@ class Plan:
         return names
 
     @cached_property
+    def rulers(self) -> list[str]:
+        """Return the scored models that are rulers, whose share of text is known."""
+        scored = self.study.evaluation.models
+        return [name for name in scored if self.models[name].kind == "ruler"]
+
+    @cached_property
     def edited_models(self) -> list[str]:
         """Return the decoders whose contributions are also compared before and after counterfactual
         edits.

@@ -1,14 +1,9 @@
-"""Paired tests of models on the same items, corrected for the number of tests.
+"""Paired comparisons of models on the same items, corrected for the number of comparisons.
 
-- McNemar's exact test for acc_r, p_c, p_f: among the items on which exactly one model is right, is each model right on
-  half? In acc_r a tie is worse than a right ranking and better than a wrong one. Items that share an image are not
-  independent, so that the models are exchanged on whole images.
-- A paired bootstrap for acc, min(p_c, p_f) and AUROC: both models have the same resamples of images, and the difference
-  over its bootstrap standard error is compared with the normal distribution. The share of resamples beyond zero cannot
-  give a p below 2 / resamples, which a correction for many tests would always reject. No p is smaller than the p of a
-  sign test over images.
+Both models have the same resamples of images, so that the difference of a metric has an interval
+and a p value of its own (`compute_interval`, `compute_difference_p`).
 
-Holm's correction covers all data sets of a group and all pairs of models of one profile, setting
+Holm's correction covers all data sets of a group and all pairs of models, without rulers, of one profile, setting
 and metric: encoders and language models with each other, decoders with each other, and the former
 with the latter. Models are compared on the items that both could score.
 """
@@ -20,31 +15,30 @@ from itertools import combinations
 from typing import TypeVar
 
 import numpy as np
-import scipy
 
 from waltz.core.files.group_files import Run
-from waltz.core.intervals import Resampling, compute_interval, resample
+from waltz.core.intervals import (
+    Bounds,
+    Resampling,
+    compute_difference_p,
+    compute_interval,
+    resample,
+)
 from waltz.core.schema import ComparisonRecord, DifferenceRecord
 from waltz.evaluation.metrics.pair_metrics import (
     METRICS,
     NOT_APPLICABLE,
     ScoredPairs,
-    compute_hits,
     compute_metric_draws,
 )
-from waltz.evaluation.metrics.power import align_items, compute_least_p
+from waltz.evaluation.metrics.power import align_items
 
-MCNEMAR, BOOTSTRAP = "McNemar", "bootstrap"
+DIFFERENCE_BOUNDS: Bounds = (-100.0, 100.0)
+"""Smallest and largest difference of two percentages."""
 COMPARED_METRICS = tuple(
     metric for metric in METRICS if metric not in ("acc_r_paper", "ties")
 )
 """Names of the metrics in which one model can be better than another."""
-TESTS = {
-    metric: MCNEMAR if metric in ("acc_r", "p_c", "p_f") else BOOTSTRAP
-    for metric in COMPARED_METRICS
-}
-"""Name of the test for each metric."""
-
 Tested = TypeVar("Tested", ComparisonRecord, DifferenceRecord)
 """A record with the p value of a test."""
 Draws = dict[str, tuple[float, np.ndarray]]
@@ -57,6 +51,7 @@ def compare_models(
     setting: str,
     resampling: Resampling,
     metrics: Sequence[str] = COMPARED_METRICS,
+    controls: Collection[str] = (),
     parts: Mapping[Run, str] | None = None,
     required: Collection[Run] = (),
 ) -> list[ComparisonRecord]:
@@ -68,6 +63,7 @@ def compare_models(
         setting: Setting of the comparisons.
         resampling: Resamples and coverage of the intervals.
         metrics: Names among `COMPARED_METRICS`.
+        controls: Models whose comparisons are corrected apart from those of other models.
         parts: Part of each run; models of the same part are not compared. None compares all models.
         required: Runs of which each comparison has at least one; empty for all comparisons.
     Returns:
@@ -102,13 +98,31 @@ def compare_models(
                     metric=metric,
                     model_a=model_a,
                     model_b=model_b,
-                    test=TESTS[metric],
                     n=len(aligned[0].items),
                 )
                 comparisons.append(
                     _compare(comparison, aligned, draws_pair, resampling)
                 )
-    return correct_families(comparisons, lambda comparison: comparison.metric)
+    return correct_metrics(comparisons, controls)
+
+
+def correct_metrics(
+    comparisons: Sequence[ComparisonRecord], controls: Collection[str]
+) -> list[ComparisonRecord]:
+    """Return comparisons with Holm's correction over those of each metric.
+
+    Args:
+        comparisons: Comparisons of one profile and setting.
+        controls: Models such as rulers, whose comparisons answer no question about other models: they
+            are corrected apart, so that they make no other p larger.
+    """
+
+    def name_family(comparison: ComparisonRecord) -> tuple[str, bool]:
+        models = (comparison.model_a, comparison.model_b)
+        has_control = any(model in controls for model in models)
+        return comparison.metric, has_control
+
+    return correct_families(comparisons, name_family)
 
 
 def _draw_metrics(scored: ScoredPairs, dataset: str, resampling: Resampling) -> Draws:
@@ -124,68 +138,6 @@ def _draw_metrics(scored: ScoredPairs, dataset: str, resampling: Resampling) -> 
         label=dataset,
     )
     return compute_metric_draws(scored, resamples)
-
-
-def compute_mcnemar_p(
-    right_a: np.ndarray, right_b: np.ndarray, images: Sequence[str]
-) -> float:
-    """Return the p-value of McNemar's exact test; it is 1 if the models agree on all items.
-
-    If the models are equally good, they can be exchanged on each image: model a is as likely to
-    lead by a number of items as model b. p is the probability that random exchanges, with a fair
-    coin for each image, give a total lead that is at least as large as the observed lead. With one
-    item for each image this is McNemar's test. m images give no p below 2 / 2^m.
-
-    Args:
-        right_a: Contribution of each item to the metric of model a, 0 (wrong) to 1 (right), of
-            shape (items,).
-        right_b: Contribution of each item to the metric of model b.
-        images: Image of each item.
-    Source:
-        McNemar (Psychometrika 12, 1947); Fisher (The Design of Experiments, 1935), section 21.
-    """
-    # For each item 1 if only model a is right, -1 if only model b is right, 0 if both are alike.
-    differences = (right_a > right_b).astype(np.int64) - (right_b > right_a)
-    _, index = np.unique(np.asarray(images), return_inverse=True)
-    # By image: number of items by which a leads.
-    leads = np.zeros(index.max(initial=-1) + 1, dtype=np.int64)
-    np.add.at(leads, index, differences)
-
-    # distribution[k] is the probability of a lead of k - total: images with the same lead are
-    # binomial, others add up.
-    distribution = np.ones(1)
-    for lead, count in zip(
-        *np.unique(np.abs(leads[leads != 0]), return_counts=True), strict=True
-    ):
-        # j of `count` images turned to a give a lead of (2 j - count) * lead, at index 2 * lead *
-        # j.
-        exchanged = np.zeros(2 * lead * count + 1)
-        exchanged[:: 2 * lead] = scipy.stats.binom.pmf(np.arange(count + 1), count, 0.5)
-        distribution = np.convolve(distribution, exchanged)
-    total = len(distribution) // 2
-    # Two-sided: leads of either model that are at least as large as the observed lead.
-    is_as_large = np.abs(np.arange(len(distribution)) - total) >= abs(leads.sum())
-    return min(1.0, float(distribution[is_as_large].sum()))
-
-
-def compute_bootstrap_p(difference: float, draws: np.ndarray, clusters: int) -> float:
-    """Return the two-sided p-value of the hypothesis that two models do not differ in a metric.
-
-    Args:
-        difference: Difference of the metric of the two models.
-        draws: Difference in each resample.
-        clusters: Number of images. p is at least the p of a sign test over the images, and equals
-            it if the resamples do not vary.
-    """
-    if not difference:
-        return 1.0
-    least_p = compute_least_p(clusters)
-    error = float(np.std(draws, ddof=1))
-    if not error > 0:  # all resamples are equal, or a single image gives NaN
-        return least_p
-    # z test of the difference over its bootstrap standard error.
-    p = float(2 * scipy.stats.norm.sf(abs(difference) / error))
-    return max(p, least_p)
 
 
 def correct_by_holm(p: Sequence[float]) -> list[float]:
@@ -226,16 +178,11 @@ def _compare(
     difference = value_a - value_b
     # Paired, (resamples,): draw k of both models has the same images.
     difference_draws = draws_a - draws_b
-    images = scored[0].images
-    n_images = len(set(images))
-    if comparison.test == MCNEMAR:
-        hits_a = compute_hits(scored[0], metric)
-        hits_b = compute_hits(scored[1], metric)
-        p = compute_mcnemar_p(hits_a, hits_b, images)
-    else:
-        p = compute_bootstrap_p(difference, difference_draws, n_images)
+    n_images = len(set(scored[0].images))
+    # p and interval are of one test, so that they say the same of a difference of 0.
+    p = compute_difference_p(difference, difference_draws, n_images, DIFFERENCE_BOUNDS)
     low, high, _ = compute_interval(
-        difference_draws, resampling.confidence, n_images, (-100.0, 100.0)
+        difference, difference_draws, resampling.confidence, n_images, DIFFERENCE_BOUNDS
     )
     return replace(comparison, difference=difference, ci_low=low, ci_high=high, p=p)
 

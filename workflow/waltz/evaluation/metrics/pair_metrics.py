@@ -288,7 +288,28 @@ def compute_pair_metrics(
         measures[metric] = build_measure(
             value, n, draws, resampling, resamples.clusters, PERCENT
         )
+    if scored.right is not None:
+        measures["min_pc_pf"] = _measure_minimum(measures["p_c"], measures["p_f"])
     return measures
+
+
+def _measure_minimum(p_c: Measure, p_f: Measure) -> Measure:
+    """Return the smaller of p_c and p_f, from whose ends of intervals its own follow.
+
+    Of two numbers that are about equal, the smaller is mostly the one that came out too small by
+    chance, so that an interval around it would lie too low. The smaller of both lower ends is too
+    large only if both are; the smaller of both upper ends is too small if the end of the smaller
+    number is, or that of the other lies below it.
+    """
+    # Of two equal numbers, p_c.
+    smaller = min(p_c, p_f, key=lambda measure: measure.value or 0.0)
+    if p_c.ci_low is None or p_f.ci_low is None:
+        return smaller
+    if p_c.ci_high is None or p_f.ci_high is None:
+        return smaller
+    low = min(p_c.ci_low, p_f.ci_low)
+    high = min(p_c.ci_high, p_f.ci_high)
+    return replace(smaller, ci_low=low, ci_high=high)
 
 
 def compute_metric_draws(

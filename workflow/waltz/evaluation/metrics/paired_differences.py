@@ -8,26 +8,25 @@ from itertools import chain
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from waltz.core.files.group_files import Run
-from waltz.core.intervals import PERCENT, Bounds, Resampling, build_measure, resample
+from waltz.core.intervals import (
+    PERCENT,
+    Bounds,
+    Resampling,
+    build_measure,
+    compute_difference_p,
+    resample,
+)
 from waltz.core.measure import Measure
 from waltz.core.schema import ComparisonRecord, DifferenceRecord
 from waltz.evaluation.metrics.comparisons import correct_families
-from waltz.evaluation.metrics.power import compute_least_p
 from waltz.evaluation.settings import ALL_DATA_SETS
 
-SIGN_FLIPS = "sign flips"
-"""Name of the test of `compute_sign_flip_p`."""
 ItemNumbers = Mapping[str, tuple[str, float]]
 """Cluster and number of each item that has a number, by the name of the item."""
 FIRST, SECOND = ":first", ":second"
 """Endings of the names of the metrics that hold the mean of either side."""
-MOST_ENUMERATED = 16
-"""Largest number of clusters whose signs are enumerated; 2^16 sums."""
-ROUNDING = 1e-9
-"""Share of the sum of magnitudes up to which two sums of signed numbers count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class PairedDifference:
         first: Mean of the first side over the items that have both numbers.
         second: Mean of the second side over the same items.
         difference: Mean of first minus second.
-        p: p value of `compute_sign_flip_p`; None without a difference.
+        p: p value of `compute_difference_p`; None without a difference.
         unpaired: Number of items that are left out because a side has no number.
     """
 
@@ -133,12 +132,15 @@ def compute_paired_difference(
     # Sum of the weights in each resample, (resamples,), so that a mean of equal numbers is exact.
     weight_draws = resamples.compute_means(weights)
 
+    def draw_means(values: np.ndarray) -> np.ndarray:
+        means: np.ndarray = resamples.compute_means(weights * values) / weight_draws
+        return means
+
     def measure_mean(values: np.ndarray, value_bounds: Bounds) -> Measure:
-        draws = resamples.compute_means(weights * values) / weight_draws
         return build_measure(
             float(weights @ values),
             n_items,
-            draws,
+            draw_means(values),
             resampling,
             resamples.clusters,
             value_bounds,
@@ -147,13 +149,19 @@ def compute_paired_difference(
     differences = first - second
     # A difference is largest where one side has the smallest number and the other the largest.
     span = bounds[1] - bounds[0]
-    # Weighted sum of the differences of each cluster, (clusters,).
-    sums = np.bincount(resamples.cluster, weights=weights * differences)
+    difference = measure_mean(differences, (-span, span))
+    # The same draws as those of the interval.
+    p = compute_difference_p(
+        float(weights @ differences),
+        draw_means(differences),
+        resamples.clusters,
+        (-span, span),
+    )
     return PairedDifference(
         first=measure_mean(first, bounds),
         second=measure_mean(second, bounds),
-        difference=measure_mean(differences, (-span, span)),
-        p=compute_sign_flip_p(sums),
+        difference=difference,
+        p=p,
         unpaired=unpaired,
     )
 
@@ -187,7 +195,7 @@ def compare_item_numbers(
         # Without one of the data sets, the mean would be over others than the name says.
         if not common:
             reason = f"no item of {dataset} has a number of both models"
-            return replace(comparison, dataset=label, test=SIGN_FLIPS, reason=reason)
+            return replace(comparison, dataset=label, reason=reason)
         for item_id in common:
             cluster, number_a = numbers_a[item_id]
             _, number_b = numbers_b[item_id]
@@ -196,7 +204,6 @@ def compare_item_numbers(
     return replace(
         comparison,
         dataset=label,
-        test=SIGN_FLIPS,
         n=result.difference.n,
         difference=result.difference.value,
         ci_low=result.difference.ci_low,
@@ -221,37 +228,6 @@ def _weigh_datasets(datasets: "pd.Series[str]") -> np.ndarray:
     sizes = datasets.map(datasets.value_counts()).to_numpy(np.float64)
     weights: np.ndarray = 1 / (datasets.nunique() * sizes)
     return weights
-
-
-def compute_sign_flip_p(sums: np.ndarray) -> float:
-    """Return the two-sided p value of the hypothesis that both sides are alike.
-
-    If they are, they can be exchanged on each cluster, which flips the sign of its difference. p is
-    the probability that random flips, with a fair coin for each cluster, give a total that is at
-    least as large as the observed one. This is the test of `compute_mcnemar_p` for numbers that are
-    not 0 or 1. All flips of at most `MOST_ENUMERATED` clusters are enumerated; the total of more
-    clusters is compared with the normal distribution of the same variance. m clusters give no p
-    below 2 / 2^m.
-
-    Args:
-        sums: Sum of the differences of each cluster, float64 of shape (clusters,).
-    Source:
-        Fisher (The Design of Experiments, 1935), section 21.
-    """
-    # A cluster without a difference is the same under both signs.
-    flipped = sums[sums != 0]
-    observed = abs(float(flipped.sum()))
-    # Sums that are equal but for rounding count as equal.
-    tolerance = ROUNDING * float(np.abs(flipped).sum())
-    if len(flipped) <= MOST_ENUMERATED:
-        totals = np.zeros(1)
-        for value in flipped:
-            totals = np.concatenate([totals + value, totals - value])
-        return float(np.mean(np.abs(totals) >= observed - tolerance))
-    # Independent signs of mean 0: the variance of the total is the sum of the squares.
-    deviation = float(np.sqrt((flipped**2).sum()))
-    p = float(2 * scipy.stats.norm.sf(observed / deviation))
-    return max(p, compute_least_p(len(flipped)))
 
 
 def build_difference_records(

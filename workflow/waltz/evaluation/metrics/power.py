@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import norm
 
+from waltz.core.intervals import compute_least_p
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs
 
 POWER = 0.8
@@ -49,16 +50,6 @@ def compute_design_effect(values: np.ndarray, images: Sequence[str]) -> float:
     if m == 1 or not squares:
         return float((sizes**2).sum()) / n
     return max(1.0, m / (m - 1) * (n - 1) / n * float((sums**2).sum()) / squares)
-
-
-def compute_least_p(independent: float) -> float:
-    """Return the smallest p-value of a two-sided sign test, which it has if all items (or images)
-    agree.
-
-    Args:
-        independent: Number of independent items or images.
-    """
-    return float(min(1.0, 2 * 0.5**independent))
 
 
 def compute_detectable_accuracy(

@@ -1,6 +1,6 @@
 """Metrics of all models on all data sets with their intervals, averages, and paired comparisons."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from waltz.core.files.group_files import Run
 from waltz.core.intervals import Resampling
@@ -15,7 +15,7 @@ from waltz.evaluation.metrics import cv_probes
 from waltz.evaluation.metrics.comparisons import (
     COMPARED_METRICS,
     compare_models,
-    correct_families,
+    correct_metrics,
 )
 from waltz.evaluation.metrics.group_metrics import compute_group_metrics
 from waltz.evaluation.metrics.pair_metrics import (
@@ -30,7 +30,6 @@ from waltz.evaluation.metrics.pair_metrics import (
     pair_scores,
 )
 from waltz.evaluation.metrics.paired_differences import (
-    SIGN_FLIPS,
     ItemNumbers,
     compare_item_numbers,
 )
@@ -182,6 +181,7 @@ def build_comparison_records(
     runs: Runs,
     profiles: Sequence[str],
     resampling: Resampling,
+    controls: Collection[str] = (),
     parts: Mapping[Run, str] | None = None,
 ) -> list[ComparisonRecord]:
     """Return paired comparisons of all models on all data sets of captions and foils.
@@ -193,6 +193,7 @@ def build_comparison_records(
     Args:
         runs: Records of each run; data sets without pairs (CV-Probes, questions) and other settings
             are skipped.
+        controls: Models whose comparisons are corrected apart from those of other models.
         parts: Part of each run; models of the same part are not compared. None compares all models.
     Returns:
         Comparisons whose setting is a key of `COMPARED_SETTINGS`.
@@ -214,13 +215,23 @@ def build_comparison_records(
                 metrics = ("acc_r",)
             scored = _pair_records(compared, setting, fidelity)
             comparisons += compare_models(
-                scored, fidelity.name, setting, resampling, metrics, parts, required
+                scored,
+                fidelity.name,
+                setting,
+                resampling,
+                metrics,
+                controls,
+                parts,
+                required,
             )
     return comparisons
 
 
 def build_overall_comparisons(
-    comparisons: Sequence[ComparisonRecord], runs: Runs, resampling: Resampling
+    comparisons: Sequence[ComparisonRecord],
+    runs: Runs,
+    resampling: Resampling,
+    controls: Collection[str] = (),
 ) -> list[ComparisonRecord]:
     """Return the comparison of each pair of models in acc_r over all its data sets, all of the same
     weight.
@@ -228,6 +239,7 @@ def build_overall_comparisons(
     Args:
         comparisons: Comparisons on single data sets, of any metric and setting.
         runs: Records of each run that was compared.
+        controls: Models whose comparisons are corrected apart from those of other models.
     Returns:
         Comparisons on `ALL_DATA_SETS` of the pairs that have several data sets, with Holm's
         correction over the pairs of one profile and setting.
@@ -256,11 +268,10 @@ def build_overall_comparisons(
                 metric="acc_r",
                 model_a=model_a,
                 model_b=model_b,
-                test=SIGN_FLIPS,
                 n=0,
             )
             of_setting.append(compare_item_numbers(names, datasets, hits, resampling))
-        overall += correct_families(of_setting, lambda comparison: comparison.metric)
+        overall += correct_metrics(of_setting, controls)
     return overall
 
 

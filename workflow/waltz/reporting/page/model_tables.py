@@ -175,15 +175,15 @@ def make_comparison_table(rows: pd.DataFrame) -> PageTable:
     for metric, column in texts.items():
         cells += build_text_cells(declaration, names, metric, column)
     fact = (
-        f"{len(significant)} of {len(single)} paired comparisons (McNemar's exact test on the items that both scored,"
-        " those of an image together, a tie better than wrong and worse than right)"
+        f"{len(significant)} of {len(single)} paired comparisons (t test over images on the items that both scored,"
+        " a tie better than wrong and worse than right)"
         f" have p ≤ {SIGNIFICANCE_LEVEL} after Holm's correction. {SINGLE}: from the scores of each text; {PAIRWISE}:"
         " from the decoders' choices between two texts."
     )
     if not overall.empty:
         fact += (
             f" {ALL_DATA_SETS}: the mean difference, each data set with the same weight, of every pair of models that"
-            " share several; the models are exchanged on whole images, and p is corrected over these rows alone."
+            " share several; p is corrected over these rows alone."
         )
     return PageTable(declaration, cells, fact=fact)
 

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from scipy.stats import norm
 
+from waltz.core.intervals import compute_least_p
 from waltz.core.records import read_records
 from waltz.core.schema import ComparisonRecord
-from waltz.evaluation.metrics.power import POWER, compute_least_p
+from waltz.evaluation.metrics.power import POWER
 from waltz.evaluation.metrics.summary import COMPARED_SETTINGS
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declaration import Declaration
