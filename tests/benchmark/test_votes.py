@@ -111,6 +111,18 @@ def test_a_repeated_line_is_one_answer(tmp_path):
             HEADER + "a,x,first,first\na,x,both,first\n",
             "line 3: annotator 'x' answered item 'a' twice",
         ),
+        (
+            HEADER + "a,Ann@x.org,first,first\na,ann@X.org,both,first\n",
+            "line 3: annotator 'Ann@x.org' answered item 'a' twice",
+        ),
+        (
+            HEADER + "a,7,first,first\na,7.0,both,first\n",
+            "line 3: annotator '7' answered item 'a' twice",
+        ),
+        (
+            HEADER + "a,,first,first\n",
+            "line 2: no annotator; name each person",
+        ),
     ],
 )
 def test_a_fault_is_named_with_its_line(tmp_path, text, fault):

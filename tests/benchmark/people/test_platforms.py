@@ -336,7 +336,7 @@ def test_a_faulty_answer_is_refused_with_its_position(
         )
     else:
         path = platforms.write_results(platform, tmp_path / "results", answers)
-    with pytest.raises(UserError, match=rf": (line|entry) \d+: {fault}"):
+    with pytest.raises(UserError, match=rf": (line|item) \d+: {fault}"):
         import_annotations([path], platform, ITEMS, seed)
 
 
@@ -354,6 +354,7 @@ def test_answers_of_two_files_are_merged(tmp_path):
     [
         ("Answer.answer", "cannot tell", "cannot tell"),
         ("Answer.answer.first,Answer.answer.cannot tell", "FALSE,TRUE", "cannot tell"),
+        ("Answer.answer.first,Answer.answer.both", "0,1", "both"),
         ("Answer.taskAnswers", '"[{""answer"":""neither""}]"', "neither"),
         (
             "Answer.taskAnswers",
@@ -405,11 +406,15 @@ def test_results_that_cannot_be_read_are_refused(tmp_path, columns, cells, fault
         import_annotations([path], "mturk", ITEMS, seed=3)
 
 
-def test_a_rejected_assignment_is_skipped_with_its_reason(tmp_path):
+@pytest.mark.parametrize(
+    "cells", ["Rejected,{},first,", "Submitted,{},first,no answer is right"]
+)
+def test_a_rejected_assignment_is_skipped_with_its_reason(tmp_path, cells):
     task, item_id, _ = first_task("mturk", tmp_path)
     path = tmp_path / "results.csv"
     path.write_text(
-        f"WorkerId,AssignmentStatus,Input.task,Answer.answer\nw1,Rejected,{task},first\n"
+        "workerid,assignmentstatus,input.task,answer.answer,Reject\n"
+        f"w1,{cells.format(task)}\n,,,,\n"
     )
     imported = import_annotations([path], "mturk", ITEMS, seed=3)
     assert imported.annotations == []
@@ -435,32 +440,114 @@ def test_label_studio_users_skips_and_other_exports(tmp_path):
     assert imported.skipped == [SkippedAnswer(item_id, "7", "skipped by the annotator")]
     assert [row.annotator for row in imported.annotations] == ["8"]
     for annotation, fault in (
-        ({**answered, "completed_by": None}, "has no completed_by"),
         (
-            {**answered, "result": [choice, choice]},
-            r"more than one answer \(got both, both",
+            {**answered, "completed_by": None},
+            r"has no annotator \(completed_by\)",
         ),
-        ({**answered, "result": [{"value": {}}]}, "no result of choices"),
+        (
+            {**answered, "result": [choice, chosen("first")]},
+            r"more than one answer \(got both, first",
+        ),
+        ({**answered, "result": [5]}, "no result of choices"),
+        (
+            {**answered, "result": [{**choice, "from_name": "quality"}]},
+            r"choices of 'quality' \(expected of 'answer'\)",
+        ),
     ):
         path.write_text(
             json.dumps([{"data": {"task": task}, "annotations": [annotation]}])
         )
-        with pytest.raises(UserError, match=rf"export\.json: entry 0: .*{fault}"):
+        with pytest.raises(UserError, match=rf"export\.json: item 1: .*{fault}"):
             import_annotations([path], "label-studio", ITEMS, seed=3)
-    path.write_text(
-        json.dumps([{"id": 1, "task": task, "answer": "both", "annotator": 7}])
-    )
-    with pytest.raises(
-        UserError,
-        match=r"entry 0: no data.task or no list of annotations; export the project as JSON",
+    for row, fault in (
+        ({"id": 1, "task": task}, "neither a list of annotations nor an annotator"),
+        ({"id": 1, "annotations": []}, "no name of a task in 'data' or 'task'"),
     ):
-        import_annotations([path], "label-studio", ITEMS, seed=3)
+        path.write_text(json.dumps([row]))
+        with pytest.raises(UserError, match=f"item 1: {fault}; export the project as"):
+            import_annotations([path], "label-studio", ITEMS, seed=3)
+
+
+def chosen(answer):
+    """A result of Label Studio."""
+    return {"from_name": "answer", "value": {"choices": [answer]}}
 
 
 def annotate(number, user, answer="both", **fields):
     """An annotation of Label Studio."""
-    choice = {"from_name": "answer", "value": {"choices": [answer]}}
-    return {"id": number, "completed_by": user, "result": [choice], **fields}
+    return {
+        "id": number,
+        "completed_by": user,
+        "result": [chosen(answer)],
+        **fields,
+    }
+
+
+@pytest.mark.parametrize("arrangement", ["json-min", "csv", "tsv", "old", "lines"])
+def test_every_export_of_label_studio_is_read(tmp_path, arrangement):
+    task, item_id, _ = first_task("label-studio", tmp_path)
+    rows = []
+    for number, answer in enumerate(("first", "", "first")):
+        rows.append(
+            {
+                "task": task,
+                "answer": answer,
+                "annotator": number,
+                "annotation_id": number,
+                "was_cancelled": number == 2,
+            }
+        )
+    path = tmp_path / f"export.{arrangement.removeprefix('json-')}"
+    if arrangement in ("csv", "tsv"):
+        with path.open("w", newline="") as file:
+            separator = {"csv": ",", "tsv": "\t"}[arrangement]
+            writer = csv.DictWriter(file, list(rows[0]), delimiter=separator)
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        path = tmp_path / "export.json"
+        entries = []
+        for row in rows:
+            annotation = annotate(row["annotator"], row["annotator"], row["answer"])
+            annotation["was_cancelled"] = row["was_cancelled"]
+            if not row["answer"]:
+                annotation["result"] = None
+            entries.append({"data": {"task": task}, "completions": [annotation]})
+        if arrangement == "json-min":
+            entries = rows
+        path.write_text(json.dumps(entries))
+        if arrangement == "lines":
+            path.write_text("\n".join(map(json.dumps, entries)))
+    imported = import_annotations([path], "label-studio", ITEMS, seed=3)
+    (annotation,) = imported.annotations
+    assert (annotation.annotator, annotation.answer) == ("0", "first")
+    assert imported.skipped == [
+        SkippedAnswer(item_id, "1", "not answered"),
+        SkippedAnswer(item_id, "2", "skipped by the annotator"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "flags", "expected", "reason"),
+    [
+        ("both", {"was_cancelled": "False", "ground_truth": "0"}, "both", ""),
+        ("both", {"was_cancelled": "True"}, "", "skipped by the annotator"),
+        ("both", {"skipped": True}, "", "skipped by the annotator"),
+        ("both", {"last_action": "rejected"}, "", "rejected by a reviewer"),
+        ("both", {"last_action": "fixed_and_accepted"}, "", "changed by a reviewer"),
+        ("both", {"last_action": "accepted"}, "both", ""),
+        (" Cannot_tell", {}, "cannot tell", ""),
+        ("both", {"result": [chosen("both")] * 2}, "both", ""),
+        ("", {"result": [{"type": "relation"}, chosen("first")]}, "first", ""),
+        ("", {"result": [{**chosen("both"), "value": None}]}, "", "not answered"),
+    ],
+)
+def test_what_an_annotation_says_besides_its_choice(
+    tmp_path, answer, flags, expected, reason
+):
+    answers, skipped = import_annotated(tmp_path, [annotate(1, 7, answer, **flags)])
+    assert answers == ([("7", expected)] if expected else [])
+    assert skipped == ([("7", reason)] if reason else [])
 
 
 def import_annotated(tmp_path, *exports):
@@ -503,6 +590,32 @@ def test_a_person_is_one_annotator_in_every_form(tmp_path, user):
     )
     assert answers == [("7", "first"), ("8", "both")]
     assert skipped == [("7", "replaced by a later answer of the annotator")]
+
+
+def test_numbers_of_one_address_are_one_person(tmp_path):
+    users = [{"id": number, "email": "ann@example.org"} for number in (7, 9)]
+    exports = []
+    for number, user in enumerate(users):
+        later = f"2026-01-0{number + 1}T00:00:00Z"
+        exports.append([annotate(number, user, updated_at=later)])
+    answers, _ = import_annotated(tmp_path, *exports)
+    assert answers == [("7", "both")]
+
+
+@pytest.mark.parametrize(
+    ("users", "fault"),
+    [
+        ([7, "ann@example.org"], "annotator '7' may be 'ann@example.org' of .*item 1"),
+        (
+            [{"id": 7, "email": "a@x.org"}, {"id": 7, "email": "b@x.org"}],
+            "'7' is 'a@x.org' and 'b@x.org'; import the exports of each server",
+        ),
+    ],
+)
+def test_annotators_that_cannot_be_told_apart_are_refused(tmp_path, users, fault):
+    exports = [[annotate(number, user)] for number, user in enumerate(users)]
+    with pytest.raises(UserError, match=fault):
+        import_annotated(tmp_path, *exports)
 
 
 def test_people_of_one_name_are_two(tmp_path):
@@ -572,6 +685,27 @@ def test_hidden_files_next_to_doccanos_are_no_annotators(tmp_path):
     assert (annotation.annotator, annotation.answer) == ("ann", "both")
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("ann.JSONL", '{"id": 4, "task": "T", "label": ["Both", "Both"]}'),
+        ("ann.json", '[{"id": 4, "task": "T", "label": ["both"]}]'),
+        ("ann.csv", "id,task,label\n4,T,both\n"),
+        ("deeper/ann (1).jsonl", '{"id": 4, "task": "T", "label": ["both"]}'),
+        ("ann - Copy.jsonl", '{"id": 4, "task": "T", "label": ["both"]}'),
+    ],
+)
+def test_every_export_of_doccano_is_read(tmp_path, name, content):
+    task, _, _ = first_task("doccano", tmp_path)
+    folder = tmp_path / "exports"
+    (folder / "deeper").mkdir(parents=True)
+    (folder / name).write_text(content.replace("T", task))
+    if "Copy" in name:  # a copy is no other annotator
+        (folder / "ann.jsonl").write_text(content.replace("T", task))
+    (annotation,) = import_annotations([folder], "doccano", ITEMS, seed=3).annotations
+    assert (annotation.annotator, annotation.answer) == ("ann", "both")
+
+
 def test_a_folder_of_label_studio_is_refused(tmp_path):
     with pytest.raises(UserError, match="is a folder"):
         import_annotations([tmp_path], "label-studio", ITEMS, seed=3)
@@ -581,7 +715,9 @@ def test_doccano_exports_without_annotators_are_refused(tmp_path):
     line = json.dumps({"task": "t", "label": ["both", "first"]}) + "\n"
     for name, fault in (
         ("all.jsonl", "no names of annotators"),
-        ("x.zip", "not a folder but an archive"),
+        ("x.ZIP", "not a folder but an archive"),
+        ("All (1).csv", "no names of annotators"),
+        ("x.txt", r"ends in \.txt \(expected \.jsonl\)"),
         ("x.jsonl", "line 1: "),
     ):
         (tmp_path / name).write_text(line)
@@ -592,7 +728,7 @@ def test_doccano_exports_without_annotators_are_refused(tmp_path):
         import_annotations([tmp_path / "empty"], "doccano", ITEMS, seed=3)
     for line, fault in (
         ({"label": []}, "'task' is missing"),
-        ({"task": "t", "label": "both"}, "'label' is 'both'"),
+        ({"task": "t", "label": 3}, "'label' is 3"),
     ):
         (tmp_path / "x.jsonl").write_text(json.dumps(line))
         with pytest.raises(UserError, match=rf"x\.jsonl: line 1: {fault}"):

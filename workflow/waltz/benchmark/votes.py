@@ -5,6 +5,7 @@ An annotator sees the image and two numbered texts, the caption first or second,
 of them describes the image: `first`, `second`, `both`, `neither` or `cannot tell`.
 """
 
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -68,9 +69,16 @@ def read_annotations(
     """
     known_ids = set(item_ids)
     first_answers: dict[tuple[str, str], AnnotationRecord] = {}
+    names: dict[str, str] = {}  # first spelling of each annotator
     for line, record in read_csv_records(path, required=ANNOTATION_COLUMNS):
         columns = {name: record[name].strip() for name in ANNOTATION_COLUMNS}
-        annotation = AnnotationRecord(**columns)
+        spelling = columns["annotator"]
+        annotation = AnnotationRecord(
+            item_id=columns["item_id"],
+            annotator=names.setdefault(fold_annotator(spelling), spelling),
+            answer=fold_answer(columns["answer"]),
+            caption_position=fold_answer(columns["caption_position"]),
+        )
         fault = _find_fault(annotation, known_ids)
         if fault is not None:
             raise UserError(f"{path}: line {line}: {fault}")
@@ -92,10 +100,27 @@ def _find_fault(annotation: AnnotationRecord, known_ids: Collection[str]) -> str
     position = annotation.caption_position
     if position not in POSITIONS:
         return f"caption_position {position!r} is not first or second; correct it"
+    # All answers without a name would count as those of one person.
+    if not annotation.annotator:
+        return "no annotator; name each person, with a number if need be"
     item_id = annotation.item_id
     if item_id not in known_ids:
         return f"item {item_id!r} is not in the data set; correct it, or give the annotations of this data set"
     return None
+
+
+def fold_answer(answer: str) -> str:
+    """Return an answer in small letters, with spaces in place of underscores."""
+    return " ".join(answer.replace("_", " ").lower().split())
+
+
+def fold_annotator(name: str) -> str:
+    """Return what the spellings of an annotator's name have in common: letters in one case and
+    Unicode form, and a whole number without the `.0` that tables with gaps add.
+    """
+    folded = unicodedata.normalize("NFC", name).casefold().strip()
+    number = folded.removesuffix(".0")
+    return number if number.isdecimal() else folded
 
 
 def count_votes(

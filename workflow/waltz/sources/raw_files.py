@@ -221,7 +221,10 @@ def read_csv_records(
     try:
         header = list(columns) or _read_header(reader, required)
         _check_header(path, header, required)
-        for cells in filter(None, reader):
+        for cells in reader:
+            # Table programs write an empty line as separators.
+            if not any(cells) and len(cells) != 1:
+                continue
             if len(cells) != len(header):
                 raise UserError(
                     f"{path}: line {reader.line_num}: {len(cells)} cells, not {len(header)}; correct the line (a"

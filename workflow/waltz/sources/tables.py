@@ -70,14 +70,18 @@ def read_table(path: str | Path) -> list[RawEntry]:
     if path.is_dir():
         rows = _locate_rows(path, _read_arrow_rows(path))
     else:
-        rows = list(_read_file(path))
+        rows = list(read_rows(path))
     if not rows:
         raise UserError(f"{path}: no rows in the file; write at least one")
     return rows
 
 
-def _read_file(path: Path) -> Iterator[RawEntry]:
-    """Yield the rows of a file by the end of its name."""
+def read_rows(path: Path) -> Iterator[RawEntry]:
+    """Yield the rows of a file, by the end of its name; none of an empty one.
+
+    Raises:
+        UserError: As `read_table`, which refuses a file without rows, too.
+    """
     suffix = path.suffix.lower()
     if suffix in ARCHIVE_SUFFIXES:
         raise UserError(

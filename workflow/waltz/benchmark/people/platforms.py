@@ -2,8 +2,8 @@
 of the answers.
 
 Answers of Mechanical Turk come from "Download CSV" on a batch's review page of the requester site;
-of Label Studio from the export "JSON" (not "JSON-MIN"); of doccano from a project in which
-annotations are *not* shared, whose export is an archive of `<user name>.jsonl`.
+of doccano from a project in which annotations are *not* shared, whose export is an archive of
+`<user name>.jsonl`.
 """
 
 import csv
@@ -13,12 +13,15 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
+from waltz.benchmark.people.label_studio import (
+    read_label_studio_answers,
+    write_label_studio_tasks,
+)
 from waltz.benchmark.people.repeated_answers import (
     select_latest_answers,
     unify_annotators,
@@ -32,25 +35,29 @@ from waltz.benchmark.people.tasks import (
     Task,
     build_tasks,
     index_presentations,
+    is_set,
     render_bold_html,
     write_key,
 )
-from waltz.benchmark.votes import ANSWERS, SkippedAnswer
+from waltz.benchmark.votes import ANSWERS, SkippedAnswer, fold_answer
 from waltz.core.errors import UserError, build_name_error
 from waltz.core.files.atomic import write_text
-from waltz.core.files.json_objects import JsonObject, parse_json
+from waltz.core.files.json_objects import parse_json
+from waltz.core.files.safe_names import is_companion
 from waltz.core.schema import AnnotationRecord, PairRecord
-from waltz.sources.raw_files import read_csv_records, read_json_lines, read_list_entries
+from waltz.sources.pair_layouts import fold_names
+from waltz.sources.raw_entry import RawEntry
+from waltz.sources.raw_files import read_csv_records
+from waltz.sources.tables import read_rows
 
 IMAGE_HINT = "(A click on the image opens the whole of it.)"
 SHARED_EXPORT = "all"
 """Name of doccano's file of a project that shares annotations, which does not say who annotated."""
+LINES_SUFFIX, OBJECTS_SUFFIX, CELLS_SUFFIX = ".jsonl", ".json", ".csv"
+"""Ends of the names of doccano's files, by the format of the export."""
+COPY = re.compile(r" \(\d+\)$| - Copy$| copy(?: \d+)?$")
+"""What systems add to the name of a file that is copied; doccano's names of users have no spaces."""
 COLORS = ("#1f6f8b", "#8b4a1f", "#4a6b2a", "#6b2a5c", "#555555")
-CONFIGURATION = Path(__file__).with_name("templates") / "label-studio.xml"
-CONTROL = "answer"
-"""Name of the choices in the labeling configuration of Label Studio."""
-SKIPPED = "skipped by the annotator"
-GROUND_TRUTH = "marked as ground truth, which is no vote"
 LAYOUT = Path(__file__).with_name("templates") / "turk.html"
 COLUMNS = ("task", "image_url", "first", "second")
 REJECTED = "rejected by the requester"
@@ -141,6 +148,7 @@ def import_annotations(
     read: list[PlatformAnswer] = []
     for path in paths:
         for answer in exchange.read_answers(Path(path)):
+            answer = replace(answer, answer=fold_answer(answer.answer))
             _check_answer(answer, presentations)
             read.append(answer)
     # A skipped assignment is recorded but may be answered again.
@@ -221,12 +229,14 @@ def read_doccano_answers(path: Path) -> Iterator[PlatformAnswer]:
 
     A line without a label has the reason `NOT_ANSWERED`.
     """
-    for location, annotator, task, labels, record in read_labeled_lines(path):
-        if len(labels) > 1:
+    suffixes = (LINES_SUFFIX, OBJECTS_SUFFIX, CELLS_SUFFIX)
+    for location, annotator, task, labels, record in read_labeled_lines(path, suffixes):
+        different = list(dict.fromkeys(labels))
+        if len(different) > 1:
             raise UserError(
                 f"{location}: more than one answer: {', '.join(labels)}; let the project allow a single label"
             )
-        answer = labels[0] if labels else ""
+        answer = "".join(different)
         reason = "" if answer else NOT_ANSWERED
         yield PlatformAnswer(location, task, annotator, answer, reason, record=record)
 
@@ -286,48 +296,74 @@ class LabeledLine(NamedTuple):
     record: str
 
 
-def read_labeled_lines(path: Path) -> Iterator[LabeledLine]:
-    """Yield the lines of one annotator's file, or of a folder of such files."""
+def read_labeled_lines(
+    path: Path, suffixes: Sequence[str] = (LINES_SUFFIX, OBJECTS_SUFFIX)
+) -> Iterator[LabeledLine]:
+    """Yield the lines of one annotator's file, or of a folder of such files.
+
+    Args:
+        suffixes: Ends of the names of files that are read. Of a folder, files of the first one count.
+    """
     # doccano names each file after its annotator, so the name of the file is the annotator.
-    files = _list_annotator_files(path) if path.is_dir() else [path]
+    files = _list_annotator_files(path, suffixes) if path.is_dir() else [path]
     if not files:
         raise UserError(
             f"{path}: no .jsonl file in the folder; unpack doccano's export there"
         )
     for file in files:
-        if file.suffix == ".zip":
+        suffix = file.suffix.lower()
+        if suffix == ".zip":
             raise UserError(
                 f"{file}: not a folder but an archive; unpack it and name its folder"
             )
+        if suffix not in suffixes:
+            raise UserError(
+                f"{file}: its name ends in {suffix or 'nothing'} (expected {LINES_SUFFIX}); export the project as JSONL"
+            )
+        annotator = COPY.sub("", file.stem)
         # Without names, double answers cannot be recognized.
-        if file.stem == SHARED_EXPORT:
+        if annotator.lower() == SHARED_EXPORT:
             raise UserError(
                 f"{file}: no names of annotators; annotate in a project that shares no annotations"
             )
-        for number, line in read_json_lines(file):
-            location = f"{file}: line {number}"
-            task = line.get("task")
-            labels = line.get("label")
+        for row in read_rows(file):
+            task = row.fields.get("task")
             if not isinstance(task, str):
                 raise UserError(
-                    f"{location}: 'task' is missing; import the whole lines of the task file into doccano"
-                )
-            # The labels of a text classification are a list of strings.
-            if not _is_list_of_texts(labels):
-                raise UserError(
-                    f"{location}: 'label' is {labels!r}, not a list of texts; export the project as JSONL"
+                    f"{row.location}: 'task' is missing; import the whole lines of the task file into doccano"
                 )
             record = ""
-            if line.get("id") is not None:
-                record = f"{file.stem}:{line['id']}"
-            yield LabeledLine(location, file.stem, task, labels, record)
+            if row.fields.get("id") is not None:
+                record = f"{annotator}:{row.fields['id']}"
+            yield LabeledLine(row.location, annotator, task, _read_labels(row), record)
 
 
-def _list_annotator_files(folder: Path) -> list[Path]:
-    """Return the files of annotators; hidden files, which systems put next to them, are none."""
-    return [
-        file for file in sorted(folder.glob("*.jsonl")) if not file.name.startswith(".")
-    ]
+def _list_annotator_files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
+    """Return the files of annotators below a folder; files that systems put next to them are none."""
+    files = []
+    for file in sorted(folder.rglob("*")):
+        name = file.relative_to(folder).as_posix()
+        if not is_companion(name) and file.is_file():
+            files.append(file)
+    for suffix in suffixes:
+        if alike := [file for file in files if file.suffix.lower() == suffix]:
+            return alike
+    return []
+
+
+def _read_labels(row: RawEntry) -> list[str]:
+    """Return the labels of a line: a list, or in CSV a text with `#` between them."""
+    labels = row.fields.get("label")
+    if isinstance(labels, str):
+        labels = [label for label in labels.split("#") if label]
+    if labels is None and "label" in row.fields:
+        labels = []
+    # The labels of a text classification are a list of strings.
+    if not _is_list_of_texts(labels):
+        raise UserError(
+            f"{row.location}: 'label' is {labels!r}, not a list of texts; export the project as JSONL"
+        )
+    return labels
 
 
 def _is_list_of_texts(value: object) -> TypeGuard[list[str]]:
@@ -340,157 +376,6 @@ def _star_span(text: MarkedText) -> str:
     if not text.marked:
         return text.before + text.after
     return f"{text.before}**{text.marked}**{text.after}"
-
-
-def write_label_studio_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
-    """Write `<stem>.json`, a list of tasks, and the labeling configuration `<stem>.xml`."""
-    entries = []
-    for task in tasks:
-        data = {
-            "task": task.task,
-            "image": task.image,
-            "first": _render_studio_html(task.first),
-            "second": _render_studio_html(task.second),
-        }
-        entries.append({"data": data})
-    task_file = stem.with_name(f"{stem.name}.json")
-    write_text(task_file, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
-    configuration = stem.with_name(f"{stem.name}.xml")
-    write_text(configuration, CONFIGURATION.read_text(encoding="utf-8"))
-    return [task_file, configuration]
-
-
-def _render_studio_html(text: MarkedText) -> str:
-    return render_bold_html(text).replace("\n", "<br>")
-
-
-def read_label_studio_answers(path: Path) -> Iterator[PlatformAnswer]:
-    """Yield the answers of a Label Studio export.
-
-    A task that an annotator skipped has the reason `SKIPPED`, an answer that is marked as ground
-    truth the reason `GROUND_TRUTH`.
-    """
-    if path.is_dir():
-        raise UserError(
-            f"{path}: is a folder (expected a file); export the project as JSON and name that file"
-        )
-    for index, entry in enumerate(read_list_entries(path, "", dict)):
-        location = f"{path}: entry {index}"
-        data = entry.get("data")
-        annotations = entry.get("annotations")
-        has_task = isinstance(data, dict) and isinstance(data.get("task"), str)
-        if not has_task or not isinstance(annotations, list):
-            raise UserError(
-                f"{location}: no data.task or no list of annotations; export the project as JSON"
-            )
-        for annotation in annotations:
-            if not isinstance(annotation, dict):
-                raise UserError(
-                    f"{location}: an annotation is {annotation!r}, not an object; export the project as JSON"
-                )
-            yield _read_label_studio_annotation(
-                annotation, entry["data"]["task"], location
-            )
-
-
-def _read_label_studio_annotation(
-    annotation: JsonObject, task: str, location: str
-) -> PlatformAnswer:
-    """Read one annotation of a task."""
-    annotator, second_key = _read_label_studio_annotator(annotation, location)
-    answer = _read_label_studio_answer(annotation, location)
-    reason = "" if answer else NOT_ANSWERED
-    # A skipped task may hold a choice all the same; it does not count.
-    if annotation.get("was_cancelled"):
-        answer = ""
-        reason = SKIPPED
-    # It states what is right, so that others can be judged by it.
-    elif annotation.get("ground_truth"):
-        answer = ""
-        reason = GROUND_TRUTH
-    return PlatformAnswer(
-        location,
-        task,
-        annotator,
-        answer,
-        reason,
-        second_key=second_key,
-        record=_read_key(annotation.get("id")),
-        replaces=_read_key(annotation.get("parent_annotation")),
-        time=_read_time(annotation.get("updated_at") or annotation.get("created_at")),
-    )
-
-
-def _read_label_studio_answer(annotation: JsonObject, location: str) -> str:
-    """Return the choice of an annotation; empty where it has no choice."""
-    choices: list[object] = []
-    try:
-        # Results of other controls are ignored.
-        for region in annotation["result"]:
-            if region["from_name"] == CONTROL:
-                choices += region["value"]["choices"]
-    except (KeyError, TypeError):
-        raise UserError(
-            f"{location}: an annotation has no result of choices; export the project as JSON"
-        ) from None
-    if len(choices) > 1:
-        raise UserError(
-            f"{location}: more than one answer (got {', '.join(map(str, choices))}, expected 1); allow a single choice"
-        )
-    return str(choices[0]) if choices else ""
-
-
-def _read_label_studio_annotator(
-    annotation: JsonObject, location: str
-) -> tuple[str, str]:
-    """Return the keys of a user: the number, and the e-mail address where the export has it.
-
-    The address alone is the key where there is no number, and the second key is then empty. Names
-    are no keys, because people change and share them.
-    """
-    user = annotation.get("completed_by")
-    # Some exports list users, and an annotation has one.
-    if isinstance(user, list) and len(user) == 1:
-        user = user[0]
-    if isinstance(user, dict):
-        keys = [_read_key(user.get("id")), _read_key(user.get("email"))]
-    else:
-        # Other exports have the address, the number, or both ("ann@example.org, 7").
-        words = _read_key(user).replace(",", " ").split()
-        addresses = [word for word in words if "@" in word]
-        others = [word for word in words if "@" not in word]
-        keys = [" ".join(others), " ".join(addresses)]
-    found = [key for key in keys if key]
-    if not found:
-        raise UserError(
-            f"{location}: an annotation has no completed_by; export the project as JSON"
-        )
-    second_key = found[1] if len(found) == 2 else ""
-    return found[0], second_key
-
-
-def _read_key(value: object) -> str:
-    """Return a number or an e-mail address as a key; empty for other values."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return ""
-    # A table program writes 7 as 7.0.
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    # Letter case makes no other address.
-    return str(value).strip().casefold()
-
-
-def _read_time(value: object) -> datetime | None:
-    """Return a time of an export; without a zone it is taken as UTC."""
-    if not isinstance(value, str):
-        return None
-    try:
-        time = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    if time.tzinfo is None:
-        return time.replace(tzinfo=UTC)
-    return time
 
 
 def write_turk_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
@@ -519,22 +404,24 @@ def read_turk_answers(path: Path) -> Iterator[PlatformAnswer]:
     """Yield the answers of a batch of Mechanical Turk; a rejected assignment has the reason
     `REJECTED`.
     """
-    for line, record in read_csv_records(
-        path, required=("WorkerId", "AssignmentStatus", "Input.task")
-    ):
+    required = ("WorkerId", "AssignmentStatus", "Input.task")
+    for line, cells in read_csv_records(path, required=required):
         location = f"{path}: line {line}"
+        record = fold_names({name: cell.strip() for name, cell in cells.items()})
         answer = _read_turk_answer(record, location)
         reason = "" if answer else NOT_ANSWERED
-        if record["AssignmentStatus"].strip().lower() == "rejected":
+        is_rejected = record["assignmentstatus"].lower() == "rejected"
+        # A requester who reviews the file writes the reason into its column "Reject".
+        if is_rejected or record.get("reject"):
             answer = ""
             reason = REJECTED
         yield PlatformAnswer(
             location,
-            record["Input.task"].strip(),
-            record["WorkerId"].strip(),
+            record["input.task"],
+            record["workerid"],
             answer,
             reason,
-            record=record.get("AssignmentId", "").strip(),
+            record=record.get("assignmentid", ""),
         )
 
 
@@ -547,22 +434,23 @@ def _escape_for_site(markup: str) -> str:
 
 
 def _read_turk_answer(record: Mapping[str, str], location: str) -> str:
-    """Return the option that a worker selected; empty where there is none.
+    """Return the option that a worker selected; empty where there is none. Names of columns are in
+    small letters.
 
     The results have one of three forms, depending on how the layout asked the question.
     """
-    if "Answer.taskAnswers" in record:
-        options = _parse_task_answers(record["Answer.taskAnswers"], location)
+    if "answer.taskanswers" in record:
+        options = _parse_task_answers(record["answer.taskanswers"], location)
         return _select_option(options, location)
-    if "Answer.answer" in record:
-        return record["Answer.answer"].strip()
+    if "answer.answer" in record:
+        return record["answer.answer"]
 
     # A column for each option of a group of radio buttons.
     selected: dict[str, bool] = {}
     for option in ANSWERS:
-        cell = record.get(f"Answer.answer.{option}")
+        cell = record.get(f"answer.answer.{option}")
         if cell is not None:
-            selected[option] = cell.strip().lower() == "true"
+            selected[option] = is_set(cell)
     if not selected:
         raise UserError(
             f"{location}: no column Answer.taskAnswers or Answer.answer; download the batch of this layout"
@@ -597,7 +485,7 @@ def _select_option(value: object, location: str) -> str:
         raise UserError(
             f"{location}: answer {value!r} is neither a text nor an object of options"
         )
-    options = [option for option, is_selected in value.items() if is_selected]
+    options = [option for option, flag in value.items() if is_set(flag)]
     if len(options) > 1:
         raise UserError(
             f"{location}: more than one answer (got {', '.join(options)}, expected 1); download it again"

@@ -3,7 +3,7 @@ names, and second answers of one person.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from waltz.benchmark.people.tasks import PlatformAnswer
@@ -13,17 +13,55 @@ REPLACED = "replaced by a later answer of the annotator"
 
 
 def unify_annotators(answers: Iterable[PlatformAnswer]) -> list[PlatformAnswer]:
-    """Name each annotator by one key, where some answers have a second key of the same person."""
+    """Name each annotator by one key, where some answers have a second key of the same person.
+
+    Raises:
+        UserError: A key belongs to two people, or some keys are numbers and some e-mail addresses,
+            and no answer says which belong together.
+    """
     answers = list(answers)
     names: dict[str, str] = {}
+    second_keys: dict[str, str] = {}
     for answer in answers:
-        if answer.second_key:
-            names[answer.second_key] = answer.annotator
+        if not answer.second_key:
+            continue
+        names.setdefault(answer.second_key, answer.annotator)
+        second_key = second_keys.setdefault(answer.annotator, answer.second_key)
+        if second_key != answer.second_key:
+            raise UserError(
+                f"{answer.location}: annotator {answer.annotator!r} is {second_key!r} and {answer.second_key!r}; import"
+                " the exports of each server by themselves"
+            )
     unified = []
     for answer in answers:
-        annotator = names.get(answer.annotator, answer.annotator)
+        # One address may have a number on each server.
+        second_key = second_keys.get(answer.annotator, answer.annotator)
+        annotator = names.get(second_key, answer.annotator)
         unified.append(replace(answer, annotator=annotator))
+    _check_forms(unified, second_keys)
     return unified
+
+
+def _check_forms(
+    answers: Iterable[PlatformAnswer], second_keys: Mapping[str, str]
+) -> None:
+    """Raise an error where one person may be a number in some answers and an address in others."""
+    numbers: dict[str, str] = {}
+    addresses: dict[str, str] = {}
+    for answer in answers:
+        if answer.annotator in second_keys:
+            continue
+        if answer.annotator.isdecimal():
+            numbers[answer.annotator] = answer.location
+        elif "@" in answer.annotator:
+            addresses[answer.annotator] = answer.location
+    if numbers and addresses:
+        number, location = next(iter(numbers.items()))
+        address, other_location = next(iter(addresses.items()))
+        raise UserError(
+            f"{location}: annotator {number!r} may be {address!r} of {other_location}; export both in one form, such"
+            " as Label Studio's JSON"
+        )
 
 
 def select_latest_answers(

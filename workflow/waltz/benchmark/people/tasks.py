@@ -28,6 +28,8 @@ QUESTION = (
 )
 """Question of a task, as thesis A.3 states it; the templates have it, too."""
 NOT_ANSWERED = "not answered"
+UNSET_WORDS = {"", "0", "false", "no", "off", "null", "none", "nan"}
+"""Texts, in small letters, by which tables say that something does not hold."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,11 @@ def compute_task_name(item: PairRecord, position: str, seed: int) -> str:
 def compute_opaque_name(*parts: object) -> str:
     """Return 20 hexadecimal digits of a hash of texts and numbers."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
+
+
+def is_set(value: object) -> bool:
+    """Return whether a flag of an export holds, which may be a text such as `False`."""
+    return value is not None and str(value).strip().lower() not in UNSET_WORDS
 
 
 def build_image_url(image: str, prefix: str) -> str:
