@@ -237,7 +237,8 @@ def test_scores_match_transformers_for_any_batch(kind):
         alone = score_continuations(session, [query], find_label_tokens, FIRST_STEP)[
             query
         ]
-        assert alone == scores[query]
+        # Prompts of an image share a pass: rounding differs.
+        assert alone.scores == pytest.approx(scores[query].scores, rel=2e-6)
         expected = logits_of(decoder, query.prompt, image)[-1]
         ids = [
             decoder.find_label_id(decoder.build_prompt(query.prompt), label)

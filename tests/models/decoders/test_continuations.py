@@ -1,12 +1,20 @@
 """Generated tokens."""
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from stand_ins.models import tiny_decoders
-from waltz.models.decoders.continuations import choose_token, get_published_sampling
+from waltz.models.decoders.continuations import (
+    FIRST_STEP,
+    choose_token,
+    get_published_sampling,
+    score_targets,
+)
 from waltz.models.decoders.decoder import Sampling
+
+INSTRUCTION = "what is this ? there are six zebras on the table"
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
 TEXTS = [
@@ -194,3 +202,53 @@ def test_published_draws_take_what_the_checkpoint_says_and_the_best_50():
     assert get_published_sampling(decoder) == Sampling(
         temperature=0.7, top_k=50, top_p=1.0
     )
+
+
+def record_shapes(decoder, monkeypatch):
+    """Return a list that gets the shape of each pass's ids."""
+    shapes = []
+    read = type(decoder.network).compute_logits
+    monkeypatch.setattr(
+        type(decoder.network),
+        "compute_logits",
+        lambda network, request: (
+            shapes.append(tuple(request.ids.shape)) or read(network, request)
+        ),
+    )
+    return shapes
+
+
+@pytest.mark.parametrize("value", ["log-probability", FIRST_STEP])
+@pytest.mark.parametrize(
+    "name",
+    [*tiny_decoders.SEEING, "llama", "gpt2", "bloom"],
+)
+def test_the_beginning_of_the_prompts_of_an_image_is_read_once(
+    name, value, monkeypatch
+):
+    if name in tiny_decoders.SEEING:
+        decoder = tiny_decoders.SEEING[name]()
+        image = Image.effect_noise((61, 40), 90).convert("RGB")
+        picture = decoder.prepare_image(image)
+    else:
+        decoder, picture = tiny_decoders.causal(name), None
+    endings = ["a cat", "( A ) a dog ?", "a man rides a horse", "( B )"]
+    prompts = [
+        decoder.build_prompt(f"{decoder.placeholder} {INSTRUCTION} {ending}")
+        for ending in endings
+    ]
+    targets = [(5, 6, 7), (7, 9), (8,), (6, 5, 8, 9)]
+    alone = [
+        score_targets(decoder, [prompt], [picture], [ids], value)[0]
+        for prompt, ids in zip(prompts, targets, strict=True)
+    ]
+    shapes = record_shapes(decoder, monkeypatch)
+    together = score_targets(decoder, prompts, [picture] * 4, targets, value)
+    for scores, expected in zip(together, alone, strict=True):
+        np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
+    assert [rows for rows, _ in shapes] == [1, 4]
+    # The longest ending decides the width of the second pass.
+    beginning, ending = (width for _, width in shapes)
+    following = 0 if value == FIRST_STEP else 3
+    assert beginning > len(INSTRUCTION.split())
+    assert ending <= 8 + following

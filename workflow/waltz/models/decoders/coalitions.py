@@ -19,6 +19,7 @@ from PIL import Image
 from waltz.core.errors import UserError
 from waltz.models import games
 from waltz.models.decoders.continuations import (
+    MIN_SHARED,
     OUTCOMES,
     compute_outcomes,
     select_preceding_targets,
@@ -34,8 +35,6 @@ COPY_POSITIONS = 256
 """Number of positions whose keys and values can be copied in the time that the network computes one
 position.
 """
-MIN_SHARED = 8
-"""Minimum number of equal tokens behind the image for which several games share a pass."""
 SERVED_ROWS = 64
 """Number of rows, with their masked images, that are sent to a server together."""
 MAX_FEATURE_BYTES = 2**30

@@ -8,7 +8,7 @@ this reading decides. So an answer depends on its prompt and its seed only.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import groupby
+from itertools import groupby, takewhile
 
 import numpy as np
 import torch
@@ -41,6 +41,8 @@ rounding.
 """
 PUBLISHED_TOP_K = 50
 """Number of tokens that transformers 4 sampled from if a checkpoint does not say."""
+MIN_SHARED = 8
+"""Minimum number of equal tokens for which several prompts share a pass."""
 MAX_LENGTH_RATIO = 1.5
 """Maximum ratio of the lengths of two prompts in one batch."""
 
@@ -198,8 +200,10 @@ def score_targets(
     targets: Sequence[Sequence[int]],
     value: str = "log-probability",
 ) -> list[np.ndarray]:
-    """Return the outcomes of targets after prompts, each prompt read alone: float64 of shape
-    (targets,) each.
+    """Return the outcomes of targets after prompts: float64 of shape (targets,) each.
+
+    Consecutive prompts of one image share the keys and values of their common beginning if the
+    network can use them again. So a value depends on the other prompts by rounding only.
 
     Args:
         targets: Token ids that follow each prompt; with `first-step-logit`, alternatives for its
@@ -213,16 +217,139 @@ def score_targets(
             for prompt, picture in zip(prompts, images, strict=True)
         ]
         return _score_served_targets(decoder.server, served, targets, value)
-    scores = []
-    for prompt, picture, prompt_targets in zip(prompts, images, targets, strict=True):
-        preceding = select_preceding_targets(prompt_targets, value)
-        expanded = _expand_prompt(decoder, prompt, picture, len(preceding))
-        # logits: (1, preceding targets + 1, vocabulary), one step for each target but with
-        # `first-step-logit`.
-        logits, _ = _read_rows(
-            decoder, [expanded], [preceding], last_count=len(preceding) + 1
+    scores: list[np.ndarray] = []
+    # Prompts of an image stand together; those without an image may begin alike, too.
+    for _, group in groupby(
+        zip(prompts, images, targets, strict=True), key=lambda row: id(row[1])
+    ):
+        rows = [
+            _build_target_row(decoder, prompt, picture, prompt_targets, value)
+            for prompt, picture, prompt_targets in group
+        ]
+        scores.extend(_score_rows(decoder, rows, value))
+    return scores
+
+
+@dataclass(frozen=True, eq=False)
+class TargetRow:
+    """A prompt with targets, as the network reads it.
+
+    Attributes:
+        prompt: The prompt.
+        preceding: Targets that are read behind the prompt.
+        targets: All targets.
+    """
+
+    prompt: ExpandedPrompt
+    preceding: tuple[int, ...]
+    targets: Sequence[int]
+
+    @property
+    def ids(self) -> list[int]:
+        """Ids of the prompt and of the targets behind it."""
+        return [*self.prompt.ids, *self.preceding]
+
+    @property
+    def first_step(self) -> int:
+        """Position whose logits predict the first target."""
+        return len(self.prompt.ids) - 1
+
+
+def _build_target_row(
+    decoder: Decoder,
+    prompt: Prompt,
+    picture: PreparedImage | None,
+    targets: Sequence[int],
+    value: str,
+) -> TargetRow:
+    preceding = select_preceding_targets(targets, value)
+    expanded = _expand_prompt(decoder, prompt, picture, len(preceding))
+    return TargetRow(expanded, preceding, targets)
+
+
+def _score_rows(
+    decoder: Decoder, rows: Sequence[TargetRow], value: str
+) -> list[np.ndarray]:
+    """Return the outcomes of rows of one image: their common beginning is read once, then the
+    endings together.
+    """
+    lengths = [len(row.ids) for row in rows]
+    shared = _count_shared_positions(rows)
+    can_share = len(rows) > 1 and decoder.network.can_reuse(max(lengths))
+    if not can_share or shared < MIN_SHARED:
+        return [_score_endings(decoder, [row], 0, (), value)[0] for row in rows]
+
+    prompt = rows[0].prompt
+    beginning = ForwardRequest(
+        torch.tensor([prompt.ids[:shared]], device=decoder.device),
+        prompt.positions[..., None, :shared],
+        images=[prompt.image],
+    )
+    _, states = decoder.network.compute_logits(beginning)
+    scores: list[np.ndarray] = [np.empty(0)] * len(rows)
+    for batch in _batch_by_length(
+        lengths, decoder.positions_per_batch, MAX_LENGTH_RATIO
+    ):
+        values_of_rows = _score_endings(
+            decoder, [rows[index] for index in batch], shared, states, value
         )
-        scores.append(compute_outcomes(logits, prompt_targets, value)[0])
+        for index, values in zip(batch, values_of_rows, strict=True):
+            scores[index] = values
+    return scores
+
+
+def _count_shared_positions(rows: Sequence[TargetRow]) -> int:
+    """Return the number of first positions that all rows share, the image and no first step among
+    them; 0 if the image is not.
+    """
+    columns = zip(*(row.ids for row in rows), strict=False)
+    alike = sum(1 for _ in takewhile(lambda ids: len(set(ids)) == 1, columns))
+    shared = min(alike, *(row.first_step for row in rows))
+    # An image is read in one stretch, since its embeddings may see each other.
+    image = rows[0].prompt.image
+    if image is not None and shared <= max(image.positions, default=0):
+        return 0
+    return shared
+
+
+def _score_endings(
+    decoder: Decoder,
+    rows: Sequence[TargetRow],
+    start: int,
+    states: States,
+    value: str,
+) -> list[np.ndarray]:
+    """Return the outcomes of rows that are read from a position on.
+
+    Args:
+        states: Keys and values of the positions before `start`, which the rows share; empty without
+            any.
+    """
+    # Shorter rows are filled up behind their end, which no earlier position sees.
+    longest = max(len(row.ids) for row in rows)
+    ids, positions = [], []
+    for row in rows:
+        missing = longest - len(row.ids)
+        last_position = row.prompt.positions[..., -1:]
+        fill = last_position.expand(*last_position.shape[:-1], missing)
+        ids.append([*row.ids[start:], *row.ids[-1:] * missing])
+        positions.append(torch.cat([row.prompt.positions[..., start:], fill], dim=-1))
+    # Logits are wanted from the first step of the shortest prompt on.
+    last_count = longest - min(row.first_step for row in rows)
+    request = ForwardRequest(
+        torch.tensor(ids, device=decoder.device),
+        torch.stack(positions, dim=-2),
+        select_rows(states, [0] * len(rows)) or None,
+        last_count,
+        () if start else [row.prompt.image for row in rows],
+    )
+    logits, _ = decoder.network.compute_logits(request)
+    scores = []
+    for row, row_logits in zip(rows, logits, strict=True):
+        # `logits` begin at position longest - last_count.
+        first = row.first_step - (longest - last_count)
+        steps = row_logits[first : first + len(row.preceding) + 1]
+        scores.append(compute_outcomes(steps[None], row.targets, value)[0])
     return scores
 
 
