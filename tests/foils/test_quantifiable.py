@@ -84,7 +84,12 @@ def find_reasons(caption):
         ("A dog in the midst of a crowd.", "midst", rules.FIXED_EXPRESSION),
         ("The left and right picture shows a cow.", "picture", rules.SHARED_ARTICLE),
         ("A young lady and man dance.", "lady", rules.SHARED_ARTICLE),
-        ("A photo shows a cow and its calf.", "photo", rules.UNCLEAR_PRONOUN),
+        (
+            "A man throws a ball after another man kicks his foot.",
+            "man",
+            rules.UNCLEAR_PRONOUN,
+        ),
+        ("Three men with a dog between them.", "men", rules.JOINT),
         ("Every cook needs a knife.", "knife", rules.SHARED_OUT),
         ("This is a kitchen.", "kitchen", rules.PREDICATE),
         ("Two women, one holding a cake, sit.", "women", rules.COUNTED_AGAIN),
@@ -226,6 +231,27 @@ def test_a_question_is_refused():
             (
                 "A ladder leans on exactly one side of a house.",
                 "A ladder leans on some sides of a house.",
+            ),
+        ),
+        (
+            "A photo shows a cow and its calf.",
+            (
+                "A single photo shows a cow and its calf.",
+                "Some photos show a cow and its calf.",
+            ),
+        ),
+        (
+            "The sun glares as a man rides his bike.",
+            (
+                "The sun glares as a single man rides his bike.",
+                "The sun glares as some men ride their bikes.",
+            ),
+        ),
+        (
+            "A painting is held by a frame that fixes it.",
+            (
+                "Exactly one painting is held by a frame that fixes it.",
+                "Some paintings are held by a frame that fixes them.",
             ),
         ),
         (

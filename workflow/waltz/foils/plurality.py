@@ -38,6 +38,7 @@ from waltz.foils.english.quantifiable import (
     explain_refusal,
     find_text_fault,
     is_in_wordnet,
+    resolve_pronouns,
 )
 from waltz.foils.english.sentences import capitalize
 from waltz.sources.records import CaptionRecord
@@ -93,7 +94,8 @@ def build_plurality_foils(
     if not phrases:
         yield Refusal("no noun phrase")
     # Every pronoun refers to one noun phrase, and changes only with this phrase.
-    antecedents = find_antecedents(doc, [phrase.head for phrase in phrases])
+    resolve = resolve_pronouns if rejects_doubtful else find_antecedents
+    antecedents = resolve(doc, [phrase.head for phrase in phrases])
     words = [token.text_with_ws for token in doc]
     # The parser takes some nouns for names because of the capital of a caption ("Dog").
     if rejects_doubtful and is_in_wordnet(doc[:1].text.lower()):

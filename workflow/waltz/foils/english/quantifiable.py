@@ -7,7 +7,7 @@ words know those of their lists alone; WordNet's tables keep these lists short.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from itertools import chain
 
@@ -104,6 +104,8 @@ GROUPS = {
     "team", "trio", "troop",
 }  # fmt: skip
 """Nouns of things that are several, so that what follows "of" is never one."""
+COUNTERS = {*MEASURES, *GROUPS, *LARGE_QUANTITIES, "all", "each", "many", "most", "several", "some"}  # fmt: skip
+"""Words before "of" that count what follows."""
 UNITS = {
     "cent", "cm", "day", "degree", "dollar", "euro", "ft", "foot", "gram", "hour", "inch", "kg", "kilogram",
     "kilometer", "kilometre", "km", "lb", "liter", "litre", "m", "meter", "metre", "mile", "minute", "mm", "month",
@@ -234,6 +236,8 @@ COMMON_NOUN = TokenPattern(parts_of_speech={"NOUN"})
 SUBJECT = TokenPattern(relations={"nsubj", "nsubjpass"})
 NUMERAL = TokenPattern(tags={"CD"})
 CLAUSE_OF_NOUN = TokenPattern(relations={"relcl"})
+PLACE_OF_CLAUSE = TokenPattern(words={"when", "where"})
+OBJECT = TokenPattern(relations={"dobj"})
 OF_BEINGS = {"he", "him", "his", "she", "her", "hers"}
 LISTED = TokenPattern(relations={"appos", "conj"})
 ATTRIBUTE = TokenPattern(relations={"attr"})
@@ -241,6 +245,9 @@ SINGULAR_ARTICLE = TokenPattern(words={"a", "an"})
 OTHER_SUBJECTS = {"VBZ": "NNS", "VBP": "NN"}
 """Tag of nouns that are never the subject of a verb, by its tag."""
 AMONG = {"amid", "among", "amongst", "between"}
+AMONG_THEM = TokenPattern(
+    words={"them", "themselves"}, before=TokenPattern(words=AMONG)
+)
 QUOTATION_MARKS = {'"', "“", "”", "«", "»", "``", "''", "‘"}
 NOUNS_IN_ING = {
     "awning", "building", "ceiling", "clothing", "crossing", "dressing", "drawing", "evening", "filling", "icing",
@@ -479,10 +486,13 @@ def _keeps_quantity(phrase: NounPhrase) -> bool:
 
 def _is_quantity(word: str) -> bool:
     """Return True for numerals, ordinals and fractions, in letters or digits, without hyphens."""
-    known = word in QUANTITIES or singularize(word) in QUANTITIES
-    return (
-        known or parse_number(word) is not None or ORDINAL.fullmatch(word) is not None
-    )
+    is_number = parse_number(word) is not None
+    return is_number or _is_among(word, QUANTITIES) or bool(ORDINAL.fullmatch(word))
+
+
+def _is_among(word: str, words: Collection[str]) -> bool:
+    """Return True for a noun whose form or singular is one of several words."""
+    return word in words or singularize(word) in words
 
 
 def _is_part_of_quantity(phrase: NounPhrase) -> bool:
@@ -491,29 +501,19 @@ def _is_part_of_quantity(phrase: NounPhrase) -> bool:
     after = [token.lower_ for token in _get_after(phrase)]
     if any(token.lower_ == "of" for token in phrase.determiners):
         return True
-    is_measure = head in MEASURES or singularize(head) in MEASURES
+    is_measure = _is_among(head, MEASURES)
     if head in LARGE_QUANTITIES or (is_measure and after == ["of"]):
         return True
     before = [token.lower_ for token in _get_before(phrase, 2)]
     if before[-1:] != ["of"]:
         return False
     counter = before[0]
-    counters = MEASURES | GROUPS | LARGE_QUANTITIES
-    is_group = counter in counters or singularize(counter) in counters
     is_one = list_numbers(phrase.head) == ("sg",)
     if is_one and phrase.determiners and counter in SHARES:
         return False
     # "thirds of", "three out of"
     is_share = counter == "out" and NUMERAL.matches_any(_get_before(phrase, 3)[:1])
-    is_fraction = is_share or singularize(counter) in QUANTITIES
-    is_number = (
-        is_fraction or counter in QUANTITIES or parse_number(counter) is not None
-    )
-    return (
-        is_group
-        or is_number
-        or counter in {"all", "each", "many", "most", "several", "some"}
-    )
+    return is_share or _is_quantity(counter) or _is_among(counter, COUNTERS)
 
 
 def _differs_in_number(phrase: NounPhrase) -> bool:
@@ -596,8 +596,7 @@ def _is_uncounted(phrase: NounPhrase) -> bool:
         return False
     if word in SINGLE_SCENES and DESCRIBED_THING.matches(phrase.head):
         return not determiners & DEFINITES
-    is_uncountable = word in UNCOUNTABLE or singularize(word) in UNCOUNTABLE
-    if is_uncountable or word in SINGLE_PARTS or _is_opposite_side(phrase):
+    if _is_among(word, UNCOUNTABLE | SINGLE_PARTS) or _is_opposite_side(phrase):
         return True
     if determiners & DEFINITES:
         return _is_abstract(word)
@@ -677,11 +676,11 @@ def _is_shared_out(phrase: NounPhrase) -> bool:
     that a text about one of them can be true, too.
     """
     head = phrase.head
-    owner = None
     if DISTRIBUTOR.matches_any(head.doc[head.sent.start : phrase.start]):
         return True
     if "pl" not in list_numbers(head):
         return False
+    owner = None
     if head.dep_ in {"dobj", "conj"} and head.head.lemma_ in POSSESSIVE_VERBS:
         owner = _find_subject(head.head)
     elif head.dep_ == "pobj" and head.head.lower_ in POSSESSIVE_PREPOSITIONS:
@@ -708,6 +707,8 @@ def _is_joint(phrase: NounPhrase) -> bool:
     """Return True for several things that do what one cannot do alone ("walk arm in arm")."""
     if "pl" not in list_numbers(phrase.head):
         return False
+    if AMONG_THEM.matches_any(phrase.head.sent):
+        return True
     # "men sitting next to each other"
     modifiers = {token.lower_ for token in phrase.head.subtree}
     if {"each", "other"} <= modifiers or modifiers & VARIETIES:
@@ -805,31 +806,46 @@ def _has_unclear_pronoun(phrase: NounPhrase) -> bool:
 
 @lru_cache(maxsize=8)
 def _find_rivals(doc: Doc) -> frozenset[Token]:
-    """Return the nouns to which a pronoun may refer that may refer to others, too.
+    """Return the nouns to which a pronoun may refer that may refer to others, too."""
+    nouns = [phrase.head for phrase in find_noun_phrases(doc)]
+    rivals: set[Token] = set()
+    for pronoun in PRONOUN.select(doc):
+        meant = _list_meant(pronoun, nouns)
+        lacks_being = pronoun.lower_ in OF_BEINGS and not any(map(_is_being, meant))
+        if len(meant) > 1 or lacks_being:
+            rivals.update(meant)
+    return frozenset(rivals)
+
+
+def resolve_pronouns(doc: Doc, nouns: Sequence[Token]) -> dict[Token, Token]:
+    """Return for each pronoun the noun to which it refers; a pronoun without antecedent is absent."""
+    antecedents = {}
+    for pronoun in PRONOUN.select(doc):
+        meant = _list_meant(pronoun, nouns)
+        if meant:
+            antecedents[pronoun] = meant[0]
+    return antecedents
+
+
+def _list_meant(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
+    """Return the nouns that a pronoun may mean.
 
     A pronoun means people or animals rather than things, and a thing rather than its picture.
     Among things, the first one is trusted.
     """
-    nouns = [phrase.head for phrase in find_noun_phrases(doc)]
-    rivals: set[Token] = set()
-    for pronoun in PRONOUN.select(doc):
-        possible = list_antecedents(pronoun, nouns)
-        chosen = possible[:1]
-        described = _find_described(pronoun, possible)
-        beings = list(filter(_is_being, possible))
-        things = [noun for noun in possible if noun.lower_ not in PICTURES]
-        meant = described or beings or things[:1] or chosen
-        if not beings and pronoun.lower_ in OF_BEINGS:
-            rivals.update(chosen)
-        if meant != chosen:
-            rivals.update(meant, chosen)
-    return frozenset(rivals)
+    possible = list_antecedents(pronoun, nouns)
+    beings = list(filter(_is_being, possible))
+    things = [noun for noun in possible if noun.lower_ not in PICTURES]
+    return _find_described(pronoun, possible) or beings or things[:1] or possible[:1]
 
 
 def _find_described(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
-    """Return the noun of the clause in which a pronoun stands ("a bag that has a star on it")."""
-    for ancestor in pronoun.ancestors:
-        if CLAUSE_OF_NOUN.matches(ancestor):
+    """Return the noun of the clause in which a pronoun stands ("a bag that has a star on it"), but
+    not of one that the noun does to it ("a frame that holds it") or that names its place ("where").
+    """
+    for ancestor in filter(CLAUSE_OF_NOUN.matches, pronoun.ancestors):
+        is_object = pronoun.head == ancestor and OBJECT.matches(pronoun)
+        if not is_object and not PLACE_OF_CLAUSE.matches_any(ancestor.children):
             return [noun for noun in nouns if noun == ancestor.head]
     return []
 
