@@ -16,6 +16,10 @@ os.environ.update(  # `snakemake --lint` takes an assignment for a variable that
     HF_HUB_DISABLE_PROGRESS_BARS="1",  # bars of jobs, below the one of the run
 )
 
+from waltz.core.interrupts import hide_interrupts
+
+hide_interrupts()
+
 
 include: "rules/common.smk"
 include: "rules/scenes.smk"
@@ -53,6 +57,7 @@ onstart:
     )
     if workflow.local_exec:
         snakemake_compat.drop_rate_limit(workflow)
+        snakemake_compat.hide_script_interrupts()
         snakemake_compat.fork_scripts(workflow)
 
 

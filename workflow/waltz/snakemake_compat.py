@@ -1,5 +1,5 @@
-"""Uses of Snakemake beyond its documented interface: private attributes, texts of messages, and two
-patches.
+"""Uses of Snakemake beyond its documented interface: private attributes, texts of messages, and
+three patches.
 
 They are tested with the versions in `TESTED_VERSIONS`, and pyproject.toml pins the minor version of
 Snakemake. To adopt a newer version, run the tests in tests/cli/run, tests/core/test_job_server.py
@@ -32,6 +32,10 @@ LEAST_JOBS = 30
 """Smallest number of jobs for which a job server pays off: fewer jobs import less in total than the
 server does.
 """
+HIDE_INTERRUPTS = (
+    "from waltz.core.interrupts import hide_interrupts; hide_interrupts()\n"
+)
+"""First line of each script."""
 LOCKED = "Error: Directory cannot be locked."
 """First line of Snakemake's message about lock files; the rest of the message advises to remove
 them.
@@ -185,6 +189,21 @@ def drop_rate_limit(workflow: Any) -> None:
     spent 274 of its 900 s on that.
     """
     workflow.scheduler.job_rate_limiter = None
+
+
+def hide_script_interrupts() -> None:
+    """Let scripts that Ctrl-C stops end without a traceback, also while they still import.
+
+    Snakemake has no other interface to add a line to its scripts.
+    """
+    from snakemake.script import PythonScript
+
+    write = PythonScript.write_script
+
+    def write_script(script: Any, preamble: str, file: Any) -> None:
+        write(script, preamble + HIDE_INTERRUPTS, file)
+
+    PythonScript.write_script = write_script
 
 
 def fork_scripts(workflow: Any) -> threading.Event:

@@ -36,7 +36,7 @@ def log_job(log: str | Path) -> Iterator[None]:
     and the line names that file.
 
     Raises:
-        SystemExit: The block raised an exception; the status is 1.
+        SystemExit: The block raised an exception, or Ctrl-C stopped it; the status is 1.
     """
     path = Path(log)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,6 +51,9 @@ def log_job(log: str | Path) -> Iterator[None]:
     logging.captureWarnings(True)
     try:
         yield
+    except KeyboardInterrupt:
+        logging.getLogger("waltz").error("stopped by Ctrl-C")
+        raise SystemExit(1) from None
     except Exception as error:
         # What the user can correct takes one line; anything else is a fault of the program.
         user_error = convert_to_user_error(error)

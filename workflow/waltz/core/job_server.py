@@ -133,5 +133,7 @@ def run_script(file: str, temporary: str | None) -> None:
         tempfile.tempdir = None
     try:
         runpy.run_path(file, run_name="__main__")
+    except KeyboardInterrupt:
+        raise SystemExit(1) from None
     finally:
         atexit._run_exitfuncs()  # multiprocessing leaves them out

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import waltz
@@ -118,12 +119,29 @@ def start_snakemake(
         checkout: The checkout, in which it runs.
         environment: Environment variables that are set in addition to those of this process.
         quiet: Whether the output of Snakemake is captured in the result; otherwise it is shown.
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed; Snakemake has ended, and holds no lock.
     """
-    return subprocess.run(
+    output = subprocess.PIPE if quiet else None
+    process = subprocess.Popen(
         [sys.executable, "-m", "snakemake", *arguments],
         cwd=checkout,
         env={**os.environ, **(environment or {})},
-        capture_output=quiet,
+        stdout=output,
+        stderr=output,
         text=True,
-        check=False,
     )
+    try:
+        stdout, stderr = process.communicate()
+    except KeyboardInterrupt:
+        _await_end(process)
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+def _await_end(process: subprocess.Popen[str]) -> None:
+    """Wait for a process that got Ctrl-C, too, however often it is pressed."""
+    while process.poll() is None:
+        # subprocess.run would kill Snakemake, which would leave its lock and half written files.
+        with suppress(KeyboardInterrupt):
+            process.communicate()

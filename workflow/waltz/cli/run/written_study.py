@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from waltz.plan.plan import Plan
     from waltz.plan.study import Settings
 
+INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C stopped."""
+
 
 def shorten(path: Path, checkout: Path) -> str:
     """Return a path as a study of the checkout names it: relative if it lies in the checkout, else
@@ -105,6 +108,7 @@ def run_written_study(
         Whether the study was run.
     Raises:
         UserError: The study is running, its file was edited or has other data, or the run failed.
+        typer.Exit: Ctrl-C stopped the run.
     """
     from waltz.plan.foil_study import render_study, write_study
 
@@ -129,6 +133,13 @@ def run_written_study(
     if dry_run:
         typer.echo(f"\n{text}", nl=False)
         return False
-    if start_snakemake(arguments, checkout, variables).returncode:
+    try:
+        run = start_snakemake(arguments, checkout, variables)
+    except KeyboardInterrupt:
+        typer.echo(
+            f"waltz: study {name} was stopped; the same command continues it", err=True
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    if run.returncode:
         raise UserError(f"study {name} did not end: {file}; see: waltz status {name}")
     return True
