@@ -17,7 +17,6 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.summary import (
     _collect_correctness,
     _compute_rho,
-    _draw_resamples,
     build_share_records,
     correlate_correctness_with_t_shap,
     summarize_attributions,
@@ -309,19 +308,6 @@ def test_a_resample_without_a_correlation_is_not_a_number():
     counts = np.array([[2.0, 1.0, 0.0], [0.0, 0.0, 3.0], [1.0, 1.0, 1.0]])
     rho = _compute_rho(np.array([True, True, False]), np.array([0.1, 0.2, 0.3]), counts)
     assert np.isnan(rho).tolist() == [True, True, False]
-
-
-def test_resamples_are_those_of_the_house():
-    images, values = ["a", "a", "b", "c"], [1.0, 0.0, 1.0, 5.0]
-    counts = np.concatenate(list(_draw_resamples(images, "d", CORRELATION_RESAMPLING)))
-    means = bootstrap_means(
-        values,
-        images,
-        resamples=CORRELATION_RESAMPLING.resamples,
-        seed=CORRELATION_RESAMPLING.seed,
-        label="d",
-    )
-    assert counts @ values / counts.sum(axis=1) == pytest.approx(means)
 
 
 def test_the_interval_of_independent_items_is_that_of_fisher():

@@ -1,3 +1,4 @@
+import hashlib
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from waltz.core import intervals
 from waltz.core.intervals import (
     NO_INTERVAL,
     PERCENT,
@@ -161,3 +163,29 @@ def test_a_number_defined_in_few_resamples_has_no_interval(undefined, has):
     low, high, _ = compute_interval(50.0, draws, 0.95, 9, None)
     assert (low is not None, high is not None) == (has, has)
     assert not has or low < 50 < high
+
+
+def test_blocks_give_the_draws_of_one_piece(monkeypatch):
+    # 5 images of 7 items, each image drawn as NumPy draws all resamples at once
+    images, values = list("abcdeba"), [1.0, 0.5, 3.0, 0.25, 7.0, 2.0, 4.0]
+    entropy = int.from_bytes(hashlib.sha256(b"1:x").digest()[:8], "big")
+    generator = np.random.Generator(np.random.PCG64(entropy))
+    counts = generator.multinomial(5, np.full(5, 0.2), size=40)[
+        :, [0, 1, 2, 3, 4, 1, 0]
+    ]
+    monkeypatch.setattr(intervals, "MAX_COUNTS", 21)
+    intervals._draw_counts.cache_clear()
+    draws = resample(images, resamples=40, seed=1, label="x")
+    blocks = list(draws.iterate_item_counts())
+    assert {block.shape for block in blocks} == {(3, 7), (1, 7)}
+    assert np.concatenate(blocks).tolist() == counts.tolist()
+    assert draws.count_items().tolist() == counts.tolist()
+    assert draws.compute_means(values) == pytest.approx(
+        counts @ values / counts.sum(axis=1), rel=1e-12
+    )
+
+
+def test_resamples_take_a_byte_a_cluster():
+    draws = resample([f"{n}" for n in range(3000)], resamples=200, seed=0, label="x")
+    assert draws.counts.nbytes == 3000 * 200
+    assert draws.compute_means(np.ones(3000)).tolist() == [1.0] * 200

@@ -3,7 +3,7 @@ CV-Probes.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,8 +47,6 @@ DECIMALS = 9
 """Decimal places to which T-SHAP is rounded before it is ranked, so that rounding errors do not
 break ties.
 """
-MOST_WEIGHTS = 1 << 22
-"""Largest number of weights in memory at once."""
 MIN_CORRELATED = 3
 """Smallest number of items for which a rank correlation is computed."""
 
@@ -324,7 +322,10 @@ def correlate_correctness_with_t_shap(
     correlation = scipy.stats.spearmanr(correct, shares)
     # The bootstrap draws images, not items, since items of one image are not independent.
     images = complete["image"].fillna(NO_IMAGE).tolist()
-    blocks = _draw_resamples(images, label, resampling)
+    resamples = resample(
+        images, resamples=resampling.resamples, seed=resampling.seed, label=label
+    )
+    blocks = resamples.iterate_item_counts()
     draws = np.concatenate([_compute_rho(correct, shares, counts) for counts in blocks])
     rho = build_measure(
         float(correlation.statistic),
@@ -351,22 +352,6 @@ def _explain_undefined(
     if np.all(shares == shares[0]):
         return f"all {count} items have the same T-SHAP"
     return None
-
-
-def _draw_resamples(
-    images: Sequence[str], label: str, resampling: Resampling
-) -> Iterator[np.ndarray]:
-    """Yield, batch by batch, how often each item occurs in each resample of images: float64 of
-    shape (batch, n).
-    """
-    resamples = resample(
-        images, resamples=resampling.resamples, seed=resampling.seed, label=label
-    )
-    # An item occurs as often as its image was drawn: (batch, images) becomes (batch, n).
-    size = max(1, MOST_WEIGHTS // len(images))
-    for first in range(0, resampling.resamples, size):
-        image_counts = resamples.counts[first : first + size]  # (batch, images)
-        yield image_counts[:, resamples.cluster]
 
 
 def _compute_rho(

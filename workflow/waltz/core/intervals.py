@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,8 @@ ZOU_DONNER = "zou-donner"
 """Method of an interval of a mean of independent numbers."""
 WILSON = "wilson"
 """Method of an interval of a share by Wilson's score."""
+MAX_COUNTS = 2_000_000
+"""Largest number of counts of resamples that are in memory as float64 at once (16 MB)."""
 Interval = tuple[float | None, float | None, str | None]
 """Lower end, upper end and method of an interval; None, None, None for no interval."""
 NO_INTERVAL: Interval = (None, None, None)
@@ -56,8 +58,8 @@ class Resamples:
 
     Attributes:
         cluster: Index of each item's cluster, int64 of shape (items,).
-        counts: Number of times that each resample drew each cluster, float64 of shape (resamples,
-            clusters).
+        counts: Number of times that each resample drew each cluster, uint8 of shape (resamples,
+            clusters); sums of it overflow, so that all uses go through the methods.
     """
 
     cluster: np.ndarray
@@ -67,6 +69,18 @@ class Resamples:
     def clusters(self) -> int:
         """Number of clusters."""
         return int(self.counts.shape[1])
+
+    def iterate_item_counts(self) -> Iterator[np.ndarray]:
+        """Yield, block by block, how often each resample drew each item with its cluster: float64
+        of shape (block, items).
+        """
+        for counts in _split_into_blocks(self.counts, len(self.cluster)):
+            yield counts.astype(np.float64)[:, self.cluster]
+
+    def count_items(self) -> np.ndarray:
+        """Return how often each resample drew each item, float64 of shape (resamples, items)."""
+        counts: np.ndarray = self.counts.astype(np.float64)[:, self.cluster]
+        return counts
 
     def compute_means(
         self, values: Sequence[float] | np.ndarray, mask: np.ndarray | None = None
@@ -91,14 +105,24 @@ class Resamples:
         # Sum and number of the items of each cluster, both of shape (clusters,).
         sums = np.bincount(index, weights=numbers, minlength=self.clusters)
         sizes = np.bincount(index, minlength=self.clusters).astype(np.float64)
-        # (resamples, clusters) @ (clusters,): a cluster that is drawn twice counts its items twice.
-        with np.errstate(invalid="ignore"):
-            means: np.ndarray = (self.counts @ sums) / (self.counts @ sizes)
-        return means
+        # (block, clusters) @ (clusters,): a cluster that is drawn twice counts its items twice.
+        means = []
+        for block in _split_into_blocks(self.counts, self.clusters):
+            counts = block.astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                means.append((counts @ sums) / (counts @ sizes))
+        return np.concatenate(means)
+
+
+def _split_into_blocks(counts: np.ndarray, columns: int) -> Iterator[np.ndarray]:
+    """Yield the rows in blocks of at most `MAX_COUNTS` numbers if each row has some columns."""
+    size = max(1, MAX_COUNTS // columns)
+    for first in range(0, len(counts), size):
+        yield counts[first : first + size]
 
 
 def resample(
-    clusters: Sequence[str], *, resamples: int, seed: int, label: str
+    clusters: Sequence[str] | np.ndarray, *, resamples: int, seed: int, label: str
 ) -> Resamples:
     """Draw bootstrap resamples of a data set: each resample draws as many clusters as there are,
     with replacement.
@@ -107,7 +131,7 @@ def resample(
     clusters, seed and label give the same draws, so that numbers measured on them are paired.
 
     Args:
-        clusters: The image of each item.
+        clusters: The image of each item, a name or a number.
         resamples: Number of resamples.
         seed: Seed of the draws.
         label: Name of the resampled data; different labels give independent draws.
@@ -120,17 +144,19 @@ def resample(
 # Pairs of models are compared on the same clusters one after the other.
 @functools.lru_cache(maxsize=1)
 def _draw_counts(n_clusters: int, resamples: int, seed: int, label: str) -> np.ndarray:
-    """Return how often each cluster is drawn, float64 of shape (resamples, clusters)."""
+    """Return how often each cluster is drawn, uint8 of shape (resamples, clusters)."""
     # 64 bits of a hash: the same draws on every machine, and others for another label.
     entropy = int.from_bytes(
         hashlib.sha256(f"{seed}:{label}".encode()).digest()[:8], "big"
     )
     generator = np.random.Generator(np.random.PCG64(entropy))
-    # Drawing n of n clusters with replacement is one multinomial draw of how often each cluster
-    # comes.
-    counts = generator.multinomial(
-        n_clusters, np.full(n_clusters, 1 / n_clusters), size=resamples
-    ).astype(np.float64)
+    shares = np.full(n_clusters, 1 / n_clusters)
+    # One byte a count: a cluster is drawn more than 255 times with a probability below 1e-500.
+    counts = np.empty((resamples, n_clusters), dtype=np.uint8)
+    for block in _split_into_blocks(counts, n_clusters):
+        # Drawing n of n clusters with replacement is one multinomial draw of how often each
+        # cluster comes.
+        block[:] = generator.multinomial(n_clusters, shares, size=len(block))
     counts.flags.writeable = False  # shared by all calls
     return counts
 

@@ -437,7 +437,7 @@ def measure_rates(
             seed=resampling.seed,
             label=label,
         )
-        counts[1:, half::2] = draws.counts[:, draws.cluster]
+        counts[1:, half::2] = draws.count_items()
     # The first result is the measure; the others give its design effect.
     shares, *resampled_shares = judge_by_threshold(values, counts)
 

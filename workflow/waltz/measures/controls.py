@@ -218,8 +218,8 @@ def summarize_random_networks(
     )
     # Weight of each network and of each item in each resample, both of which sum to 1 over axis 1:
     # (resamples, networks) and (resamples, items).
-    network_weights = network_draws.counts[:, network_draws.cluster] / len(values)
-    item_counts = scene_draws.counts[:, scene_draws.cluster]
+    network_weights = network_draws.count_items() / len(values)
+    item_counts = scene_draws.count_items()
     item_weights = item_counts / item_counts.sum(axis=1, keepdims=True)
 
     rows = []
@@ -254,7 +254,7 @@ def correlate(
     )
     # Row 0 weighs all items alike, each further row as one resample draws them: (1 + resamples,
     # items).
-    weights = np.concatenate([np.ones((1, len(first))), draws.counts[:, draws.cluster]])
+    weights = np.concatenate([np.ones((1, len(first))), draws.count_items()])
     weights /= weights.sum(axis=1, keepdims=True)
     # Deviations from the weighted mean of each row.
     a = first - weights @ first[:, None]

@@ -207,7 +207,7 @@ def measure_equal_likelihood(
         label=label,
     )
     # Row 0 fits all items, each further row one resample: (1 + resamples, items).
-    weights = np.concatenate([np.ones((1, len(hits))), draws.counts[:, draws.cluster]])
+    weights = np.concatenate([np.ones((1, len(hits))), draws.count_items()])
     intercepts = fit_logistic(judged.differences, hits, weights)[:, 0]
     # At a difference of 0 the log-odds are the intercept.
     shares = 100 * expit(intercepts)

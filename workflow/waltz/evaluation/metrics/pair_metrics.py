@@ -39,8 +39,6 @@ METRICS = ("acc_r", "acc_r_paper", "acc", "p_c", "p_f", "min_pc_pf", "auroc", "t
 RANKING_METRICS = ("acc_r", "acc_r_paper", "ties")
 """Names of the metrics that only compare the two scores of an item."""
 TIE = "tie"
-MAX_WEIGHTS = 2_000_000
-"""Maximum number of weights that AUROC holds in memory at once (16 MB)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,11 +402,9 @@ def compute_auroc_draws(scored: ScoredPairs, resamples: Resamples) -> np.ndarray
     n_below = np.searchsorted(sorted_foils, scored.caption, side="left")
     n_up_to = np.searchsorted(sorted_foils, scored.caption, side="right")
 
-    block = max(1, MAX_WEIGHTS // len(scored.items))  # resamples at once
     auroc = []
-    for first in range(0, len(resamples.counts), block):
-        # (resamples of the block, items): how often each item was drawn, with its image.
-        weights = resamples.counts[first : first + block][:, resamples.cluster]
+    # (block, items): how often each item was drawn, with its image.
+    for weights in resamples.iterate_item_counts():
         # cumulated[r, k] is the weight of the k lowest foils in resample r.
         cumulated = np.pad(np.cumsum(weights[:, order], axis=1), ((0, 0), (1, 0)))
         # A foil with the caption's own score lies between the two ranks and counts half.
