@@ -133,7 +133,10 @@ def test_a_mean_over_items():
     differences.append(Difference(None, 0.5, None, 0.0, None))
     how = Resampling(resamples=200, confidence=0.95, seed=0)
     mean = compute_mean_difference(differences, ["a", "b", "c"], "x", how)
-    assert (mean.value, mean.n, mean.ci_low, mean.ci_high) == (0, 2, -0.25, 0.25)
+    assert (mean.value, mean.n) == (0, 2)
+    # Student's t of one degree of freedom, 12.7 errors of 0.25, on the logit between the bounds
+    assert mean.ci_low == pytest.approx(-mean.ci_high)
+    assert mean.ci_high > 0.9
     assert (
         "none of 1 items"
         in compute_mean_difference(differences[2:], ["c"], "x", how).reason

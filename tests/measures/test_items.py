@@ -1,5 +1,7 @@
 """Scenes, the unit that intervals resample."""
 
+import math
+
 import pytest
 
 from waltz.core.intervals import Resampling
@@ -37,7 +39,7 @@ def test_errors_are_pooled_as_squares():
     how = Resampling(200, 0.95, 1)
     pooled, squares = (
         average_errors([3.0, -4.0], ["a", "b"], "m", how),
-        average([9.0, 16.0], ["a", "b"], "m", how),
+        average([9.0, 16.0], ["a", "b"], "m", how, (0.0, math.inf)),
     )
     assert pooled.value == pytest.approx(12.5**0.5)
     assert (pooled.ci_low, pooled.ci_high) == (

@@ -1,6 +1,7 @@
 """Tables of our numbers next to the paper values."""
 
 import csv
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -102,6 +103,7 @@ def test_a_count_is_equal_or_differs():
     assert compare_with_paper(Measure(505, 534), paper_value, 0.95).verdict == EQUAL
     comparison = compare_with_paper(Measure(504, 534, 490, 520), paper_value, 0.95)
     assert (comparison.verdict, comparison.difference) == (DIFFERS, -1)
+    assert comparison.tolerance is None
 
 
 @pytest.mark.parametrize("unit", ["percent", "ratio", "correlation-x100"])
@@ -181,7 +183,10 @@ def test_a_number_that_is_no_share_is_given_the_width_of_ours():
         Measure(0.24, 9, 0.14, 0.34),
         Measure(0.25, 9, 0.15, 0.35),
     )
-    assert compare_with_paper(near, paper_value, 0.95).verdict == COMPATIBLE
+    comparison = compare_with_paper(near, paper_value, 0.95)
+    assert comparison.verdict == COMPATIBLE
+    # A deviation of less could not have been found.
+    assert comparison.tolerance == pytest.approx(0.1 * math.sqrt(2))
     assert compare_with_paper(far, paper_value, 0.95).verdict == DIFFERS
 
 

@@ -12,8 +12,9 @@ import scipy
 from waltz.core.measure import Measure
 
 Bounds = tuple[float, float]
-"""Smallest and largest possible value of a number."""
+"""Smallest and largest possible value of a number; the largest may be infinite."""
 PERCENT: Bounds = (0.0, 100.0)
+NON_NEGATIVE: Bounds = (0.0, math.inf)
 EQUALITY_TOLERANCE = 1e-9
 """Draws whose range is at most this share of the distance between the bounds are equal up to
 rounding.
@@ -237,8 +238,9 @@ def compute_interval(
     """Return the interval of a number by its bootstrap standard error, and the name of its method.
 
     The interval is Student's t with clusters - 1 degrees of freedom. A bounded number has it on the
-    logit of its place between the bounds, where it cannot leave them and is longer on the side of
-    the farther bound, as the distributions of such numbers are.
+    logit of its place between the bounds, and one with a lower bound alone on the logarithm, where
+    it cannot leave them and is longer on the side of the farther bound, as the distributions of such
+    numbers are.
 
     Resamples without a number are ignored. If more than `1 - confidence` of them have none, there
     is no interval: the remaining resamples are then a selection that happens to contain the few
@@ -254,8 +256,8 @@ def compute_interval(
         draws: float64 of shape (resamples,), NaN for a resample without a number.
         confidence: Coverage, a share.
         clusters: Number of clusters that were drawn from.
-        bounds: Bounds of the number in its unit; None if it has none: there is no interval then if
-            all clusters agree.
+        bounds: Bounds of the number in its unit; None if it has none. There is no interval without
+            an upper bound if all clusters agree.
     Source:
         Clopper & Pearson (Biometrika 26, 1934); Cameron & Miller (Journal of Human Resources 50,
         2015, section VI) on t for few clusters.
@@ -264,7 +266,9 @@ def compute_interval(
     finite = draws[np.isfinite(draws)]
     if clusters < 2 or not finite.size or finite.size < confidence * draws.size:
         return NO_INTERVAL
-    scale = np.abs(finite).max() if bounds is None else bounds[1] - bounds[0]
+    scale = float(np.abs(finite).max())
+    if bounds is not None and math.isfinite(bounds[1]):
+        scale = bounds[1] - bounds[0]
     if np.ptp(finite) > EQUALITY_TOLERANCE * scale:
         quantile = scipy.stats.t.ppf((1 + confidence) / 2, clusters - 1)
         number = scale_number(value, finite, clusters, bounds)
@@ -273,7 +277,7 @@ def compute_interval(
         return low, high, BOOTSTRAP
 
     # All clusters agree on one value, so the draws say nothing about other values.
-    if bounds is None:
+    if bounds is None or math.isinf(bounds[1]):
         return NO_INTERVAL
     lowest, highest = bounds
     agreed = float(finite[0])
@@ -299,10 +303,11 @@ class ScaledNumber:
     """Hold a number on the scale on which its error is symmetric.
 
     Attributes:
-        value: The number on that scale: the logit of its place between its bounds, or the number
-            itself if it has no bounds or lies at one.
+        value: The number on that scale: the logit of its place between its bounds, the logarithm of
+            its distance to a lower bound alone, or the number itself if it has no bounds or lies at
+            one.
         error: Its standard error on that scale.
-        bounds: Bounds of the number in its own unit, for a logit; None otherwise.
+        bounds: Bounds of the number in its own unit; None for the number itself.
     """
 
     value: float
@@ -314,6 +319,8 @@ class ScaledNumber:
         if self.bounds is None:
             return value
         lowest, highest = self.bounds
+        if math.isinf(highest):
+            return lowest + math.exp(value)
         return lowest + (highest - lowest) * float(scipy.special.expit(value))
 
 
@@ -333,8 +340,12 @@ def scale_number(
     if bounds is None or not bounds[0] < value < bounds[1]:
         return ScaledNumber(value, error, None)
     lowest, highest = bounds
+    if math.isinf(highest):
+        # By the delta method: the derivative of the logarithm is the inverse.
+        distance = value - lowest
+        return ScaledNumber(math.log(distance), error / distance, bounds)
     share = (value - lowest) / (highest - lowest)
-    # By the delta method: the derivative of the logit at p is 1 / (p (1 - p)).
+    # The derivative of the logit at p is 1 / (p (1 - p)).
     slope = 1 / ((highest - lowest) * share * (1 - share))
     return ScaledNumber(float(scipy.special.logit(share)), slope * error, bounds)
 

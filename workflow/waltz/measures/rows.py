@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from waltz.core.intervals import Bounds, Resampling, compute_mean
+from waltz.core.intervals import NON_NEGATIVE, Bounds, Resampling, compute_mean
 from waltz.core.measure import Measure
 from waltz.core.schema import MeasurementRecord
 
@@ -53,7 +53,9 @@ def average_errors(
         label: Name of the resampled data; numbers with one label are paired.
         resampling: Number of resamples, coverage and seed.
     """
-    squares = average([error**2 for error in errors], clusters, label, resampling)
+    squares = average(
+        [error**2 for error in errors], clusters, label, resampling, NON_NEGATIVE
+    )
     return replace(
         squares,
         value=_take_root(squares.value),

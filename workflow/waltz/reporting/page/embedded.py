@@ -50,6 +50,7 @@ NUMBERS = (
     "sd",
     "paper_sd",
     "chance",
+    "tolerance",
 )
 POSITION = ("row", "column", "mark")
 BEST, AT_CHANCE, SMALL = 1, 2, 4

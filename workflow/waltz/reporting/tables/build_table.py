@@ -473,6 +473,7 @@ class _ProfileTable:
             text=number.text,
             paper_text=comparison.paper_text,
             images=measure.images,
+            tolerance=comparison.tolerance,
         )
 
     def _compare(self, number: Number, key: PaperKey) -> Comparison:
@@ -498,7 +499,7 @@ class _ProfileTable:
             )
         notes = [comparison.reason, number.note]
         if key.dataset == ALL_DATA_SETS and comparison.verdict:
-            comparison = replace(comparison, verdict="")
+            comparison = replace(comparison, verdict="", tolerance=None)
             notes.insert(1, OWN_POOL)
         if comparison.verdict:
             notes.insert(1, self.declaration.model_notes.get(key.model, ""))

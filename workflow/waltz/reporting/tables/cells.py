@@ -57,6 +57,8 @@ class Cell:
         paper_text: The paper value, with the digits of the paper.
         images: Number of images that our number was measured on, or of items if they have no
             images; None if our number comes from no sample.
+        tolerance: Largest difference to the paper that would be compatible: the verdict cannot find
+            a smaller deviation. None without a verdict, and where only equal numbers agree.
     """
 
     table: str
@@ -80,6 +82,7 @@ class Cell:
     text: str = ""
     paper_text: str = ""
     images: int | None = None
+    tolerance: float | None = None
 
     @property
     def is_filled(self) -> bool:
@@ -104,6 +107,7 @@ NUMBERS = (
     "sd",
     "paper_sd",
     "chance",
+    "tolerance",
 )
 COUNTS = ("n", "images")
 TEXTS = frozenset(COLUMNS) - {*NUMBERS, *COUNTS}

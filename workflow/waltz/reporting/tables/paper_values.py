@@ -133,6 +133,8 @@ class Comparison:
         verdict: `EQUAL`, `COMPATIBLE`, `DIFFERS`, or empty without a verdict.
         paper_text: The paper value, with the digits of the paper.
         paper_sd: Standard deviation in the paper; None without one.
+        tolerance: Largest difference that is compatible, in the metric's unit: the verdict cannot
+            find a smaller deviation. None if no difference is compatible.
     """
 
     reason: str
@@ -141,6 +143,7 @@ class Comparison:
     verdict: str = ""
     paper_text: str = ""
     paper_sd: float | None = None
+    tolerance: float | None = None
 
 
 def compare_with_paper(
@@ -182,11 +185,17 @@ def compare_with_paper(
         return replace(comparison, reason=reason or NO_PAPER_VALUE)
     if number is None or measure.value is None:
         return replace(comparison, verdict=_judge_text(text, paper))
-    verdict = _judge_number(measure, measure.value, paper, number, confidence)
+    tolerance = _compute_tolerance(measure, paper, number, confidence)
+    verdict = _judge_number(measure, measure.value, paper, number, tolerance)
     if not verdict:
         reason = "; ".join(filter(None, (reason, NO_INTERVAL)))
-    difference = measure.value - number
-    return replace(comparison, reason=reason, difference=difference, verdict=verdict)
+    return replace(
+        comparison,
+        reason=reason,
+        difference=measure.value - number,
+        verdict=verdict,
+        tolerance=tolerance,
+    )
 
 
 def _judge_text(text: str, paper: PaperValue) -> str:
@@ -197,7 +206,11 @@ def _judge_text(text: str, paper: PaperValue) -> str:
 
 
 def _judge_number(
-    measure: Measure, value: float, paper: PaperValue, number: float, confidence: float
+    measure: Measure,
+    value: float,
+    paper: PaperValue,
+    number: float,
+    tolerance: float | None,
 ) -> str:
     """Return the verdict on a number; an empty text if nothing can be said of the difference.
 
@@ -206,19 +219,35 @@ def _judge_number(
         value: Our number.
         paper: The paper value with its unit.
         number: The paper value as a number.
-        confidence: Coverage of the intervals, between 0 and 1.
+        tolerance: Largest difference that is compatible; None if none is.
     """
+    # The paper's digits are its number, whatever the interval.
     if rounds_to(value, paper.value):
         return EQUAL
-    # Counts are exact, so no difference is within an interval.
-    if paper.unit == "count":
-        return DIFFERS
-    if measure.ci_low is None or measure.ci_high is None:
-        # A single item or image has no interval, so its difference says nothing.
-        if 1 in (measure.n, measure.images):
-            return ""
-        return DIFFERS
+    # A single item or image has no interval, so its difference says nothing; a count needs none.
+    if tolerance is None and paper.unit != "count" and 1 in (measure.n, measure.images):
+        return ""
+    if tolerance is not None and abs(value - number) <= tolerance:
+        return COMPATIBLE
+    return DIFFERS
+
+
+def _compute_tolerance(
+    measure: Measure, paper: PaperValue, number: float, confidence: float
+) -> float | None:
+    """Return the half width of the combined interval of our number and the paper value; None for
+    counts, which are exact, and for numbers without an interval.
+
+    Args:
+        measure: Our number with its interval.
+        paper: The paper value with its unit.
+        number: The paper value as a number.
+        confidence: Coverage of the intervals, between 0 and 1.
+    """
+    if paper.unit == "count" or measure.ci_low is None or measure.ci_high is None:
+        return None
     ours = (measure.ci_high - measure.ci_low) / 2
+    # A number that is no share of items is taken to be as exact in the paper as here.
     theirs = ours
     if _is_share_of_items(paper):
         # A share s of n items has the standard error sqrt(s (1 - s) / n).
@@ -226,9 +255,7 @@ def _judge_number(
         z = NormalDist().inv_cdf((1 + confidence) / 2)
         theirs = 100 * z * math.sqrt(share * (1 - share) / measure.n)
     # Both numbers are independent, so their variances add up.
-    if abs(value - number) <= math.hypot(ours, theirs):
-        return COMPATIBLE
-    return DIFFERS
+    return math.hypot(ours, theirs)
 
 
 def _join_reasons(measure: Measure, paper: PaperValue) -> str:

@@ -148,7 +148,7 @@
         if (name("profile") !== profile || !row) continue;
         const cell = {decimals: grid.decimals[name("metric")], verdict: name("verdict"), reason: name("reason"), text: name("text"), print: name("paper_text"),
           best: packed[at.mark] & BEST, guessed: packed[at.mark] & GUESSED, few: packed[at.mark] & FEW, title: ["metric", "model", "dataset", "setting"].map(name).filter(Boolean).join(" · ")};
-        for (const field of ["value", "n", "ci_low", "ci_high", "paper_value", "difference", "sd", "paper_sd", "chance"]) cell[field] = packed[at[field]];
+        for (const field of ["value", "n", "ci_low", "ci_high", "paper_value", "difference", "sd", "paper_sd", "chance", "tolerance"]) cell[field] = packed[at[field]];
         row.search += ` ${name("model")} ${name("metric")}`.toLowerCase();
         row.cells.set(packed[at.column], cell);
       }
@@ -209,7 +209,8 @@
       if (cell.print) parts.push(`paper ${cell.print}`);
       if (cell.paper_value !== null) parts.push(`paper ${minus(String(cell.paper_value))}`);
       if (cell.difference !== null) parts.push(`difference ${signed(cell.difference, cell.decimals)}`);
-      if (compared) parts.push(cell.verdict);
+      const tolerance = cell.tolerance === null ? "" : `, as any difference up to ${fixed(cell.tolerance, cell.decimals)}`;
+      if (compared) parts.push(cell.verdict === "compatible" ? `compatible${tolerance}` : cell.verdict);
       if (cell.reason) parts.push(cell.reason);
       return [el("b", {}, cell.title), `: ${parts.join("; ")}`];
     }
