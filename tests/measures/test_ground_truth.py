@@ -63,11 +63,26 @@ def test_t_shap_is_right_in_games_without_fault(name):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "t_shap"),
+    [
+        # v = u(S) w(T) with w = t of 8 patches. A first token gains w(T) in a random order with the
+        # share of patches before it, 1/5 on average over the first of 4 tokens; the rest is the image's.
+        ("saturated product", 1 / 5),
+        ("conjunctive product", 4 / 5),
+        ("cubic product", 11 / 16),
+    ],
+)
+def test_t_shap_is_off_in_products_of_unlike_sides(name, t_shap):
+    game = next(game for game in build_games(4, 8) if game.name == name)
+    assert compute_game_t_shap(game) == pytest.approx(t_shap)
+
+
 def test_text_and_image_of_every_built_game_change_the_score_alike():
     for tokens in (3, 4):
         assert [
             compute_range_share(game) for game in build_games(tokens, 2)
-        ] == pytest.approx([1 / 2] * 8)
+        ] == pytest.approx([1 / 2] * 11)
 
 
 def test_rows_state_the_error_and_why_a_share_is_undefined():

@@ -86,6 +86,13 @@ def build_games(tokens: int, patches: int) -> list[EnumeratedGame]:
             text.all(axis=1) ^ image.all(axis=1)
         ).astype(np.float64),
         "product": lambda text, image: text.mean(axis=1) * image.mean(axis=1),
+        "saturated product": lambda text, image: text.any(axis=1) * image.mean(axis=1),
+        "conjunctive product": lambda text, image: (
+            text.all(axis=1) * image.mean(axis=1)
+        ),
+        "cubic product": lambda text, image: (
+            text.mean(axis=1) ** 3 * image.mean(axis=1)
+        ),
         "conjunction": lambda text, image: (
             text.all(axis=1) & image.all(axis=1)
         ).astype(np.float64),
