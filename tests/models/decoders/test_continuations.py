@@ -1,19 +1,23 @@
 """Generated tokens."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.overrides import TorchFunctionMode
 
 from stand_ins.models import tiny_decoders
 from waltz.models.decoders.continuations import (
     FIRST_STEP,
-    choose_token,
+    choose_tokens,
     get_published_sampling,
     score_targets,
 )
 from waltz.models.decoders.decoder import Sampling
 
+TRANSFERS = ("tolist", "item", "cpu", "__bool__", "__int__", "__float__")
 INSTRUCTION = "what is this ? there are six zebras on the table"
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
@@ -108,30 +112,86 @@ def test_draws_have_the_probabilities_of_the_model():
             torch.softmax(logits[:2], dim=0),
         ),
     ):
-        counts = torch.zeros(5)
-        for _ in range(1500):
-            uniform = torch.rand(5, generator=draws, dtype=torch.float64)
-            counts[
-                choose_token(logits, sampling, -torch.log(-torch.log(uniform)))[0]
-            ] += 1
-        shares = counts / 1500
+        uniform = torch.rand(1500, 5, generator=draws, dtype=torch.float64)
+        noise = -torch.log(-torch.log(uniform))
+        tokens, _ = choose_tokens(logits.expand(1500, 5), sampling, noise)
+        shares = torch.bincount(torch.tensor(tokens), minlength=5) / 1500
         assert (shares[: len(expected)] - expected).abs().max() < 0.04
         assert shares[len(expected) :].sum() == 0
 
 
 def test_a_choice_that_rounding_could_change_is_not_sure():
-    assert choose_token(torch.tensor([1.0, 0.5]), None, None) == (0, True)
-    assert choose_token(torch.tensor([1.0, 1.0 + 1e-7]), None, None)[1] is False
+    rows = torch.tensor([[1.0, 0.5], [1.0, 1.0 + 1e-7]])
+    tokens, is_certain = choose_tokens(rows, None, None)
+    assert (tokens[0], is_certain) == (0, [True, False])
     logits, noise = (
-        torch.tensor([3.0, 1.0, 1.0 + 1e-7]),
-        torch.zeros(3, dtype=torch.float64),
+        torch.tensor([[3.0, 1.0, 1.0 + 1e-7]]),
+        torch.zeros(1, 3, dtype=torch.float64),
     )
-    assert choose_token(logits, Sampling(top_k=1), noise) == (0, True)
+    assert choose_tokens(logits, Sampling(top_k=1), noise) == ([0], [True])
     # Which of two belongs to the best two.
-    assert choose_token(logits, Sampling(top_k=2), noise)[1] is False
-    share = float(torch.softmax(logits.double(), dim=0)[0])
+    assert choose_tokens(logits, Sampling(top_k=2), noise)[1] == [False]
+    share = float(torch.softmax(logits.double(), dim=-1)[0, 0])
     # Whether the first is enough.
-    assert choose_token(logits, Sampling(top_p=share + 1e-9), noise)[1] is False
+    assert choose_tokens(logits, Sampling(top_p=share + 1e-9), noise)[1] == [False]
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        None,
+        Sampling(temperature=0.7),
+        Sampling(top_k=5, top_p=0.8),
+        Sampling(top_p=0.6),
+        Sampling(top_k=100),
+    ],
+)
+def test_a_row_is_chosen_as_if_it_were_alone_and_as_by_hand(sampling):
+    draws = torch.Generator().manual_seed(3)
+    logits = 2 * torch.randn(40, 30, generator=draws)
+    noise = -torch.log(
+        -torch.log(torch.rand(40, 30, generator=draws, dtype=torch.float64))
+    )
+    tokens, is_certain = choose_tokens(logits, sampling, noise)
+    for row in range(40):
+        alone = choose_tokens(logits[row : row + 1], sampling, noise[row : row + 1])
+        assert alone == ([tokens[row]], [is_certain[row]])
+        scores = logits[row].numpy().astype(float)
+        if sampling is None:
+            assert tokens[row] == scores.argmax()
+            continue
+        scores /= sampling.temperature
+        order = np.argsort(-scores)[: sampling.top_k or None]
+        shares = np.exp(scores[order])
+        before = shares.cumsum() / shares.sum() < sampling.top_p
+        kept = order[: 1 + before.sum()]
+        assert tokens[row] == kept[(scores + noise[row].numpy())[kept].argmax()]
+
+
+@pytest.mark.parametrize("sampling", [None, Sampling(top_k=9, top_p=0.9)])
+def test_a_step_transfers_its_tokens_to_the_host_once(sampling):
+    decoder = tiny_decoders.causal("llama")
+    object.__setattr__(decoder, "ends", frozenset())
+    prompts = [decoder.build_prompt(text) for text in TEXTS]
+    transfers = []
+    with CountTransfers(transfers):
+        decoder.generate(prompts, [None] * 4, 6, sampling, [0] * 4)
+    assert len(transfers) == 6
+
+
+class CountTransfers(TorchFunctionMode):
+    """Records each function that brings values to the host, networks of transformers left out."""
+
+    def __init__(self, transfers):
+        super().__init__()
+        self.transfers = transfers
+
+    def __torch_function__(self, function, types, arguments=(), options=None):
+        name = getattr(function, "__name__", "")
+        caller = sys._getframe(1).f_code.co_filename
+        if name in TRANSFERS and "waltz" in caller:
+            self.transfers.append(name)
+        return function(*arguments, **(options or {}))
 
 
 def test_a_near_tie_is_decided_by_the_row_alone(monkeypatch):

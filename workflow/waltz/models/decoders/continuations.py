@@ -465,6 +465,14 @@ class Generation:
         """Number of positions of the prompt and all tokens so far."""
         return len(self.prompt.ids) + len(self.tokens)
 
+    def append(self, token: int, ends: frozenset[int]) -> None:
+        """Append a token, or end the generation by it."""
+        if token in ends:
+            self.is_open, self.end = False, (token,)
+            return
+        self.tokens.append(token)
+        self.is_open = self.length < self.prompt.positions.shape[-1]
+
 
 @torch.inference_mode()
 def generate_texts(
@@ -555,13 +563,13 @@ def _generate_batch(
         decoder, open_generations, reuses_prefixes
     )
     for _ in range(max_tokens):
-        for row, generation in enumerate(open_generations):
-            _append_token(decoder, generation, logits[row], sampling)
+        _append_tokens(decoder, open_generations, logits, sampling)
         open_rows = [
             row for row, generation in enumerate(open_generations) if generation.is_open
         ]
         if not open_rows:
             return
+        has_ended = len(open_rows) < len(open_generations)
         open_generations = [open_generations[row] for row in open_rows]
         if not reuses_prefixes:
             logits, states, visible = _read_generations(
@@ -571,7 +579,8 @@ def _generate_batch(
 
         # Rows that ended leave the batch; one more position, that of the new token, is visible in
         # the others.
-        states, visible = select_rows(states, open_rows), visible[open_rows]
+        if has_ended:
+            states, visible = select_rows(states, open_rows), visible[open_rows]
         visible = torch.cat([visible, visible.new_ones(len(open_rows), 1)], dim=1)
         logits, states = _read_last_tokens(decoder, open_generations, states, visible)
 
@@ -630,78 +639,96 @@ def _read_generations(
     return torch.cat(logits), *join_padded_rows(parts)
 
 
-def _append_token(
+def _append_tokens(
     decoder: Decoder,
-    generation: Generation,
+    generations: Sequence[Generation],
     logits: torch.Tensor,
     sampling: Sampling | None,
 ) -> None:
-    """Append the next token, or end the generation."""
-    noise = None
-    if generation.generator is not None:
-        # Standard Gumbel noise, -ln(-ln u): the highest logit plus noise is a draw from the
-        # softmax.
-        uniform = torch.rand(
-            logits.shape[-1], generator=generation.generator, dtype=torch.float64
-        )
-        noise = -torch.log(
-            -torch.log(uniform.clamp_min(torch.finfo(torch.float64).tiny))
-        )
-    token, is_certain = choose_token(
-        _forbid_early_end(decoder, generation, logits), sampling, noise
-    )
-    if not is_certain:
-        # Rounding could decide between two tokens, so the row is read alone, as if it were not in a
-        # batch.
-        exact_logits = _read_rows(decoder, [generation.prompt], [generation.tokens])[0][
-            0, -1
+    """Append the next token of each generation, or end it; logits are of shape (rows, vocabulary)."""
+    noise = None if sampling is None else _draw_noise(generations, logits)
+    allowed_logits = _forbid_early_ends(decoder, generations, logits)
+    tokens, is_certain = choose_tokens(allowed_logits, sampling, noise)
+    uncertain = [row for row, certain in enumerate(is_certain) if not certain]
+    if uncertain:
+        # Rounding could decide between two tokens, so these rows are read alone, as if they were
+        # not in a batch.
+        alone = [generations[row] for row in uncertain]
+        exact_logits = [
+            _read_rows(decoder, [generation.prompt], [generation.tokens])[0][:, -1]
+            for generation in alone
         ]
-        token, _ = choose_token(
-            _forbid_early_end(decoder, generation, exact_logits), sampling, noise
+        exact_tokens, _ = choose_tokens(
+            _forbid_early_ends(decoder, alone, torch.cat(exact_logits)),
+            sampling,
+            None if noise is None else noise[uncertain],
         )
-    if token in decoder.ends:
-        generation.is_open, generation.end = False, (token,)
-        return
-    generation.tokens.append(token)
-    generation.is_open = generation.length < generation.prompt.positions.shape[-1]
+        for row, token in zip(uncertain, exact_tokens, strict=True):
+            tokens[row] = token
+    for generation, token in zip(generations, tokens, strict=True):
+        generation.append(token, decoder.ends)
 
 
-def _forbid_early_end(
-    decoder: Decoder, generation: Generation, logits: torch.Tensor
+def _draw_noise(
+    generations: Sequence[Generation], logits: torch.Tensor
 ) -> torch.Tensor:
-    """Return the logits, with end tokens at negative infinity while the generation is too short."""
-    if len(generation.tokens) >= generation.min_tokens or not decoder.ends:
-        return logits
-    return logits.index_fill(
-        0, torch.tensor(sorted(decoder.ends), device=logits.device), -torch.inf
+    """Return standard Gumbel noise of each generation's random generator: float64 of the logits'
+    shape.
+    """
+    # -ln(-ln u): the highest logit plus noise is a draw from the softmax. The numbers are those of
+    # the host's generators, so that a draw does not depend on the device.
+    uniform = torch.stack(
+        [
+            torch.rand(
+                logits.shape[-1], generator=generation.generator, dtype=torch.float64
+            )
+            for generation in generations
+        ]
     )
+    tiny = torch.finfo(torch.float64).tiny
+    return -torch.log(-torch.log(uniform.to(logits.device).clamp_min(tiny)))
 
 
-def choose_token(
+def _forbid_early_ends(
+    decoder: Decoder, generations: Sequence[Generation], logits: torch.Tensor
+) -> torch.Tensor:
+    """Return the logits, with end tokens at negative infinity in generations that are too short."""
+    short_rows = [
+        row
+        for row, generation in enumerate(generations)
+        if len(generation.tokens) < generation.min_tokens
+    ]
+    if not short_rows or not decoder.ends:
+        return logits
+    allowed = logits.clone()
+    rows = torch.tensor(short_rows, device=logits.device)
+    allowed[rows[:, None], sorted(decoder.ends)] = -torch.inf
+    return allowed
+
+
+def choose_tokens(
     logits: torch.Tensor, sampling: Sampling | None, noise: torch.Tensor | None
-) -> tuple[int, bool]:
-    """Return the next token: the most likely token, or a token sampled by adding Gumbel noise to
-    the logits.
+) -> tuple[list[int], list[bool]]:
+    """Return the next token of each row: the most likely token, or a token sampled by adding Gumbel
+    noise to the logits.
+
+    All is computed on the device of the logits; one transfer to the host brings the tokens.
 
     Args:
-        logits: Of shape (vocabulary,); negative infinity for tokens that cannot be generated.
+        logits: Of shape (rows, vocabulary); negative infinity for tokens that cannot be generated.
         sampling: Tokens that can be sampled; None takes the likeliest token.
-        noise: Standard Gumbel noise, float64 of shape (vocabulary,), for a sample.
+        noise: Standard Gumbel noise, float64 of shape (rows, vocabulary), for samples.
     Returns:
-        The token, and whether it is certain: rounding of the logits cannot have led to another
+        The tokens, and whether each is certain: rounding of the logits cannot have led to another
         token.
     Raises:
-        UserError: A logit is not a number, or the highest one is infinite.
+        UserError: A logit is not a number, or the highest one of a row is infinite.
     """
-    highest = logits.masked_fill(logits.isneginf(), 0).abs().max()
-    if not logits.max().isfinite():
-        raise UserError(
-            "the model's logits are not finite, so that no token is the likeliest; load it in dtype float32"
-        )
     # Rounding errors of logits grow with the largest of them: so many units in its last place.
-    rounding = ROUNDING_UNITS * torch.finfo(logits.dtype).eps * float(highest)
-    scores = logits.double().cpu()
-    is_certain = True
+    highest = logits.masked_fill(logits.isneginf(), 0).abs().amax(dim=-1)
+    rounding = ROUNDING_UNITS * torch.finfo(logits.dtype).eps * highest.double()
+    scores = logits.double()
+    is_certain = torch.ones_like(rounding, dtype=torch.bool)
     if sampling is not None and noise is not None:
         scores = scores / sampling.temperature
         rounding = rounding / sampling.temperature
@@ -709,38 +736,55 @@ def choose_token(
         scores = candidates + noise
 
     # The choice is certain if the runner-up is further away than rounding could bring it.
-    best = scores.topk(min(2, len(scores)))
-    has_rival = len(scores) > 1 and not bool(best.values[0] - best.values[1] > rounding)
-    return int(best.indices[0]), is_certain and not has_rival
+    best = scores.topk(min(2, scores.shape[-1]))
+    if scores.shape[-1] > 1:
+        is_certain = is_certain & (best.values[:, 0] - best.values[:, 1] > rounding)
+    is_finite = logits.amax(dim=-1).isfinite()
+    columns = torch.stack([best.indices[:, 0], is_certain.long(), is_finite.long()])
+    tokens, certain, finite = columns.tolist()
+    if not all(finite):
+        raise UserError(
+            "the model's logits are not finite, so that no token is the likeliest; load it in dtype float32"
+        )
+    return tokens, [bool(value) for value in certain]
 
 
 def _keep_likeliest(
-    scores: torch.Tensor, sampling: Sampling, rounding: float
-) -> tuple[torch.Tensor, bool]:
+    scores: torch.Tensor, sampling: Sampling, rounding: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the scores of the tokens that can be sampled, negative infinity for all others.
 
     Args:
-        scores: Logits over the temperature, float64 of shape (vocabulary,).
-        rounding: Differences of scores up to this one may come from rounding.
+        scores: Logits over the temperature, float64 of shape (rows, vocabulary).
+        rounding: Differences of scores up to these may come from rounding, of shape (rows,).
     Returns:
-        Scores of the same shape, and whether they are certain: rounding cannot have changed the
-        tokens to sample from.
+        Scores of the same shape, and whether those of a row are certain: rounding cannot have
+        changed the tokens to sample from.
     """
-    ranked, order = scores.sort(descending=True, stable=True)
-    count = sampling.top_k or len(ranked)
-    is_certain = True
+    vocabulary = scores.shape[-1]
+    count = min(sampling.top_k or vocabulary, vocabulary)
+    is_certain = torch.ones_like(rounding, dtype=torch.bool)
+    if count == vocabulary and sampling.top_p >= 1:
+        return scores, is_certain
+
+    ranked, order = scores.sort(dim=-1, descending=True, stable=True)
+    counts = torch.full_like(rounding, count, dtype=torch.int64)
     if sampling.top_p < 1:
         # The fewest likeliest tokens whose probability reaches top_p: those before it have less,
         # and one more.
-        cumulated = torch.softmax(ranked[:count], dim=0).cumsum(dim=0)
-        count = min(count, 1 + int((cumulated < sampling.top_p).sum()))
-        is_certain = bool((cumulated - sampling.top_p).abs().min() > rounding)
-    if count < len(ranked):
-        is_certain = is_certain and bool(ranked[count - 1] - ranked[count] > rounding)
-    kept_scores = torch.full_like(scores, -torch.inf).index_copy(
-        0, order[:count], ranked[:count]
-    )
-    return kept_scores, is_certain
+        cumulated = torch.softmax(ranked[:, :count], dim=-1).cumsum(dim=-1)
+        before = (cumulated < sampling.top_p).sum(dim=-1)
+        counts = (1 + before).clamp(max=count)
+        is_certain = (cumulated - sampling.top_p).abs().amin(dim=-1) > rounding
+    # Distance of the last token that is kept from the first that is not.
+    last = ranked.gather(-1, counts[:, None] - 1)[:, 0]
+    following = counts.clamp(max=vocabulary - 1)
+    distance = last - ranked.gather(-1, following[:, None])[:, 0]
+    is_certain = is_certain & ((counts == vocabulary) | (distance > rounding))
+
+    is_kept = torch.arange(vocabulary, device=scores.device) < counts[:, None]
+    kept_scores = ranked.masked_fill(~is_kept, -torch.inf)
+    return torch.empty_like(scores).scatter(-1, order, kept_scores), is_certain
 
 
 def samples_text(decoder: Decoder) -> bool:
