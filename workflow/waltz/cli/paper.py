@@ -143,7 +143,7 @@ def paper_command(
     _print_source(declaration.id, declaration.title, file)
     # A few values have room for their notes and reasons.
     if len(cells) <= MOST_BLOCKS:
-        _print_blocks(cells)
+        _print_blocks(cells, has_ours=file is not None)
     else:
         _print_rows(cells)
     _print_verdicts(cells)
@@ -417,8 +417,13 @@ def _name_table(table: str) -> str:
     return f"Table {number.upper()} of the {_name_document(table)}"
 
 
-def _print_blocks(cells: list[PaperCell]) -> None:
-    """Print one value below the other, with everything that is known of it."""
+def _print_blocks(cells: list[PaperCell], has_ours: bool) -> None:
+    """Print one value below the other, with everything that is known of it.
+
+    Args:
+        cells: The values.
+        has_ours: Whether a study has built the table.
+    """
     from waltz.reporting.tables.declarations import get_style
 
     for cell in cells:
@@ -432,6 +437,8 @@ def _print_blocks(cells: list[PaperCell]) -> None:
             typer.echo(f"  {number.profile:<13} {_format_our_number(cell, number)}")
             if number.reason:
                 typer.echo(f"                {number.reason}")
+        if has_ours and not cell.ours:
+            typer.echo(f"  ours          none: the study has no {cell.model} here")
 
 
 def _print_rows(cells: list[PaperCell]) -> None:
