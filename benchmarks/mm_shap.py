@@ -445,7 +445,7 @@ def compare_late_fusion(
         return attribution.estimate.phi, attribution.estimate.requested
 
     points, least = measure_permutations(len(game), run, truth), 2 * len(game) + 4
-    budgets = (least, *(budget for budget in (40, 60, 100, 160) if budget > least))
+    budgets = (*range(least, least + 32, 4), 100, 160)
     points += [
         report("factorised-regression", budget, run, truth) for budget in budgets
     ]
