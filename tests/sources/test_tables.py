@@ -41,6 +41,16 @@ def write(folder, name, content):
 
 COLUMNS = {name: [row[name] for row in ROWS] for name in ROWS[0]}
 LINES = "\n".join(json.dumps(row) for row in ROWS)
+VALUES = [list(row.values()) for row in ROWS]
+SERVED = {
+    "features": [{"name": name} for name in COLUMNS],
+    "rows": [
+        {"row_idx": number, "row": row, "truncated_cells": []}
+        for number, row in enumerate(ROWS)
+    ],
+    "num_rows_total": len(ROWS),
+}
+"""Answer of the server of Hugging Face to a request for rows."""
 
 
 @pytest.mark.parametrize(
@@ -59,11 +69,22 @@ LINES = "\n".join(json.dumps(row) for row in ROWS)
         ("a.json", LINES),
         ("a.ndjson", LINES.replace("\n", "\r\n")),
         ("a.jsonl", json.dumps(ROWS)),
+        ("a.json", json.dumps([list(COLUMNS), *VALUES])),
+        ("a.jsonl", "\n".join(map(json.dumps, [list(COLUMNS), *VALUES]))),
+        ("a.json", json.dumps(SERVED)),
+        ("a.json", json.dumps(SERVED["rows"])),
     ],
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_json_is_read_in_every_arrangement(tmp_path, name, content, encoding):
     assert read_rows(write(tmp_path, name, content.encode(encoding))) == ROWS
+
+
+def test_a_page_of_a_dataset_says_that_it_is_one(tmp_path, caplog):
+    page = json.dumps({**SERVED, "num_rows_total": 500})
+    assert read_rows(write(tmp_path, "a.json", page)) == ROWS
+    (record,) = caplog.records
+    assert f"has {len(ROWS)} of the 500 rows of its data set" in record.message
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
@@ -218,6 +239,13 @@ def test_one_name_of_two_stored_images_is_refused(tmp_path):
         ("a.json", '{"columns": ["a"], "data": [[1, 2]]}', "is not a list of 1 values"),
         ("a.jsonl", '{"a": 1}\n{"a":\n', "line 2: malformed JSON at column"),
         ("a.jsonl", '{"a": 1}\n[1]\n', "line 2 is a list, not an object"),
+        ("a.jsonl", '["a"]\n{"a": 1}\n', "line 2 is an object .expected a list, as"),
+        ("a.json", '[["id", "image"], ["1"]]', "item 1 is not a list of 2 values"),
+        (
+            "a.json",
+            '[{"row": {"caption": "A"}, "truncated_cells": ["caption"]}]',
+            "item 1: caption is shortened by the server; download the data set",
+        ),
         ("a.jsonl", f'{{"a": {"1" * 5000}}}\n', "line 1: Exceeds the limit"),
         ("a.csv", "a,b\n1,2,3\n", "line 2: 3 cells, not 2; correct the line"),
         ("a.csv", "a,a\n1,2\n", "column 'a' stands 2 times"),

@@ -8,12 +8,12 @@ entry. One caption with several foils gives a pair for each foil; as many captio
 import ast
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
 from waltz.core.errors import UserError, find_closest, list_names
-from waltz.core.files.json_objects import JsonObject
+from waltz.core.files.json_objects import JsonObject, parse_json
 from waltz.sources.raw_entry import RawEntry
 
 PAIR_COLUMNS = ("image", "caption", "foil")
@@ -35,6 +35,9 @@ IMAGE_NAMES = (
     "file_name",
     "images",
     "image_options",
+    "image_name",
+    "img",
+    "image_id",
 )
 """Names of the column of the image, in layouts with one image."""
 TEXT_NAMES = (
@@ -42,7 +45,10 @@ TEXT_NAMES = (
     ("caption", "foils"),
     ("captions", "foils"),
     ("caption", "negative_caption"),
+    ("caption", "negative_captions"),
     ("positive_caption", "negative_caption"),
+    ("positive", "negative"),
+    ("pos", "neg"),
     ("true_caption", "false_caption"),
     # The first option is the caption.
     ("caption_options.0", "caption_options.1:"),
@@ -52,6 +58,10 @@ IMAGE_KEYS = ("path", "file_name", "filename")
 """Fields of an image object that hold its name."""
 ABSENT = {"", "nan", "none", "null"}
 """Texts that other programs write, in any case of letters, where an optional value is absent."""
+NUMBERED_FOIL = re.compile(r"(?:foil|negative_caption)[_ ]?\d+")
+"""Name of a column of one of several foils, in small letters."""
+SEARCHED_ROWS = 100
+"""Number of the first rows by which a layout is chosen: a value may be absent in some."""
 REST = re.compile(r"(\d+):")
 """Part of a path that names the entries of a list from a position on."""
 
@@ -65,12 +75,14 @@ class PairLayout:
         columns: For each pair of a row: the paths of image, caption and foil.
         phenomenon: Columns of the phenomenon; the first with a value counts.
         ignored: Columns that mean something that is not done, with what that is.
+        may_lack: Whether a row may lack some of its foils.
     """
 
     name: str
     columns: tuple[tuple[str, str, str], ...]
     phenomenon: tuple[str, ...] = PHENOMENON_COLUMNS
     ignored: Mapping[str, str] = field(default_factory=dict)
+    may_lack: bool = False
 
     @property
     def paths(self) -> list[str]:
@@ -166,13 +178,14 @@ class FoundPair:
     foil: object
 
 
-def choose_layout(row: RawEntry, columns: Mapping[str, str]) -> PairLayout:
-    """Return the layout of a file by its first row.
+def choose_layout(rows: Sequence[RawEntry], columns: Mapping[str, str]) -> PairLayout:
+    """Return the layout of a file by the first of its rows that has one.
 
     Args:
+        rows: All rows.
         columns: The user's mapping: path of a column for `image`, `caption`, `foil`, `id` or `phenomenon`.
     Raises:
-        UserError: No layout fits the row, or the row lacks a column of the mapping.
+        UserError: The rows have two images and no foil.
     """
     if columns:
         image, caption, foil = (columns.get(name, name) for name in PAIR_COLUMNS)
@@ -180,18 +193,37 @@ def choose_layout(row: RawEntry, columns: Mapping[str, str]) -> PairLayout:
         if "phenomenon" in columns:
             phenomenon = (columns["phenomenon"],)
         return PairLayout("own columns", ((image, caption, foil),), phenomenon)
-    names = fold_names(row.fields)
-    for layout in LAYOUTS:
-        # The third of four values without names may be anything, such as another image.
-        is_too_long = layout is ROWS and len(names) != len(PAIR_COLUMNS)
-        if not is_too_long and all(has_column(names, path) for path in layout.paths):
+    for row in rows[:SEARCHED_ROWS]:
+        names = fold_names(row.fields)
+        if layout := _find_layout(names) or _number_foils(names):
             return layout
-    if {"sentence", "pos_url", "neg_url"} <= names.keys():
+    row = rows[0]
+    if {"sentence", "pos_url", "neg_url"} <= fold_names(row.fields).keys():
         raise UserError(
             f"{row.location}: a sentence with a right and a wrong image, and no foil (SVO-Probes); write a foil for"
             " each sentence"
         )
     return OWN
+
+
+def _find_layout(names: JsonObject) -> PairLayout | None:
+    """Return the first known layout whose columns a row has."""
+    for layout in LAYOUTS:
+        # The third of four values without names may be anything, such as another image.
+        is_too_long = layout is ROWS and len(names) != len(PAIR_COLUMNS)
+        if not is_too_long and all(has_column(names, path) for path in layout.paths):
+            return layout
+    return None
+
+
+def _number_foils(names: JsonObject) -> PairLayout | None:
+    """Return the layout of a row with foils in numbered columns, such as `foil1` and `foil2`."""
+    foils = list(filter(NUMBERED_FOIL.fullmatch, names))
+    images = [name for name in IMAGE_NAMES if has_column(names, name)]
+    if not (foils and images and has_column(names, "caption")):
+        return None
+    columns = tuple((images[0], "caption", foil) for foil in foils)
+    return PairLayout("numbered foils", columns, may_lack=True)
 
 
 def fold_names(fields: JsonObject) -> JsonObject:
@@ -256,6 +288,9 @@ def find_pairs(row: RawEntry, layout: PairLayout) -> Iterator[FoundPair]:
                 raise _build_missing_error(row, path, role)
         image, caption, foil = (_follow(names, path) for path in paths)
         pairs += _combine(row, _read_only(image), _read_list(caption), _read_list(foil))
+    complete = [pair for pair in pairs if not _is_absent(pair[2])]
+    if layout.may_lack and complete:
+        pairs = complete
     if len(pairs) == 1:
         yield FoundPair(None, *pairs[0])
         return
@@ -274,17 +309,18 @@ def _read_only(image: object) -> object:
 
 
 def _read_list(value: object) -> object:
-    """Return a list of texts that a CSV file holds as the text of a Python list; any other value as it is."""
+    """Return a list of texts that a CSV file holds as the text of a JSON or Python list; any other value as it is."""
     if not (isinstance(value, str) and value.startswith("[") and value.endswith("]")):
         return value
-    try:
-        texts = ast.literal_eval(value)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return value
-    is_list = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
-    if not is_list:
-        return value
-    return texts
+    for parse in (parse_json, ast.literal_eval):
+        try:
+            texts = parse(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        is_list = isinstance(texts, list)
+        if is_list and all(isinstance(text, str | None) for text in texts):
+            return texts
+    return value
 
 
 def _combine(
@@ -305,6 +341,11 @@ def _combine(
             " one caption"
         )
     return [(image, *texts) for texts in zip(captions, foils, strict=True)]
+
+
+def _is_absent(foil: object) -> bool:
+    """Return whether one of several foils is absent."""
+    return foil is None or (isinstance(foil, str) and not foil.strip())
 
 
 def _make_list(value: object) -> list[object]:

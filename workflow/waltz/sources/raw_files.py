@@ -178,13 +178,23 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[int, JsonObject]]:
     with open_text(path) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
-                yield number, _parse_line(line, f"{path}: line {number}")
+                location = f"{path}: line {number}"
+                entry = parse_line(line, location)
+                if not isinstance(entry, dict):
+                    raise UserError(
+                        f"{location} is {describe_type(entry)}, not an object"
+                    )
+                yield number, entry
 
 
-def _parse_line(line: bytes, location: str) -> JsonObject:
-    """Return the object of a line of a JSON-lines file."""
+def parse_line(line: bytes, location: str) -> Any:
+    """Return the value of a line of a JSON-lines file.
+
+    Raises:
+        UserError: The line is not JSON.
+    """
     try:
-        entry = parse_json(line)
+        return parse_json(line)
     except UnicodeDecodeError as error:
         raise UserError(
             f"{location}: not UTF-8 at byte {error.start} of the line; save it as UTF-8"
@@ -199,9 +209,6 @@ def _parse_line(line: bytes, location: str) -> JsonObject:
         ) from None
     except ValueError as error:  # such as a number of thousands of digits
         raise UserError(f"{location}: {error}; correct the line") from None
-    if not isinstance(entry, dict):
-        raise UserError(f"{location} is {describe_type(entry)}, not an object")
-    return entry
 
 
 def read_csv_records(

@@ -6,6 +6,7 @@ recognised. Nothing is skipped: a row that cannot be read is an error.
 """
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,9 +26,12 @@ from waltz.sources.raw_files import (
     KEEP_ONE,
     TOO_DEEP,
     open_text,
+    parse_line,
     read_csv_records,
     read_json_lines,
 )
+
+logger = logging.getLogger(__name__)
 
 CSV_SUFFIXES = (".csv", ".tsv", ".tab")
 LINES_SUFFIXES = (".jsonl", ".ndjson")
@@ -46,6 +50,10 @@ MAX_TABLE_BYTES = 4 * 1024**3
 """Size limit of the values of one file, unpacked."""
 BATCH_ROWS = 256
 """Rows that are unpacked at once."""
+PAGE_FIELDS = {"row_idx", "row", "truncated_cells"}
+"""Fields of a row as the server of Hugging Face gives it."""
+HEADER_NAMES = {"id", "image", "caption", "foil"}
+"""Names of columns by which a list is recognised as a header."""
 SAVED_DATASET, SAVED_SPLITS = "state.json", "dataset_dict.json"
 """Files by which a data set that was saved to disk is recognised, and one of several splits."""
 IMAGE_FIELDS = {"bytes", "path"}
@@ -102,9 +110,11 @@ def read_rows(path: Path) -> Iterator[RawEntry]:
     elif suffix in CSV_SUFFIXES:
         for line, cells in read_csv_records(path):
             yield RawEntry(dict(cells), f"{path}: line {line}")
-    elif _has_json_lines(path):
+    elif _has_json_lines(path, b"{", b"}"):
         for line, fields in read_json_lines(path):
             yield RawEntry(fields, f"{path}: line {line}")
+    elif _has_json_lines(path, b"[", b"]"):
+        yield from _locate_rows(path, _find_rows(path, _read_lists(path)))
     else:
         yield from _locate_rows(path, _find_rows(path, _load_json(path)))
 
@@ -143,17 +153,41 @@ def _locate_rows(path: Path, records: Sequence[JsonObject]) -> list[RawEntry]:
     ]
 
 
-def _has_json_lines(path: Path) -> bool:
-    """Return whether each line of a file is an object of its own, whatever the end of its name."""
+def _has_json_lines(path: Path, start: bytes, end: bytes) -> bool:
+    """Return whether each line of a file is an object or list of its own, whatever the end of its name.
+
+    Args:
+        start: The bracket before the fields of a row.
+        end: The bracket behind them.
+    """
     with open_text(path) as file:
         lines = filter(None, map(bytes.strip, file))
         first = next(lines, b"")
         has_more = next(lines, None) is not None
-    # A list, or an object over several lines, does not end in its first line.
-    if not (first.startswith(b"{") and first.endswith(b"}")):
+    # A list of rows, or an object over several lines, does not end in its first line.
+    if not (first.startswith(start) and first.endswith(end) and first[1:-1].strip()):
         return False
     is_named_so = path.suffix.lower() in LINES_SUFFIXES
-    return has_more or is_named_so
+    # One line may be a list of all rows, or a list of the values of one.
+    is_list_of_rows = first[1:].lstrip().startswith((b"{", b"["))
+    return has_more or (is_named_so and not is_list_of_rows)
+
+
+def _read_lists(path: Path) -> list[list[Any]]:
+    """Return the lists of a file that has one in each line."""
+    lists = []
+    with open_text(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            location = f"{path}: line {number}"
+            values = parse_line(line, location)
+            if not isinstance(values, list):
+                raise UserError(
+                    f"{location} is {describe_type(values)} (expected a list, as above); write the same in each line"
+                )
+            lists.append(values)
+    return lists
 
 
 def _load_json(path: Path) -> Any:
@@ -195,7 +229,7 @@ def _load_json(path: Path) -> Any:
 def _find_rows(path: Path, value: object) -> list[JsonObject]:
     """Return the rows of a JSON value, whose arrangement its types show."""
     if isinstance(value, list):
-        return [_build_row(path, entry, n) for n, entry in enumerate(value, 1)]
+        return _list_rows(path, value)
     if not isinstance(value, dict):
         raise UserError(
             f"{path}: the root is {describe_type(value)}, not a list of objects; write one object a row"
@@ -211,10 +245,11 @@ def _find_rows(path: Path, value: object) -> list[JsonObject]:
     # `{"columns": [...], "data": [[...]]}`, as pandas writes it with `orient="split"`.
     if {"columns", "data"} <= set(lists):
         return _zip_columns(path, lists["columns"], lists["data"])
-    tables = {name: part for name, part in lists.items() if _holds_rows(part)}
+    tables = _find_tables(lists)
     if len(tables) == 1:
         ((_, rows),) = tables.items()
-        return _find_rows(path, rows)
+        _warn_of_page(path, len(rows), value.get("num_rows_total"))
+        return _list_rows(path, rows)
     if len(tables) > 1:
         raise UserError(
             f"{path}: has several lists of objects ({list_names(tables, 'and')}); write one list of rows, or name a"
@@ -225,6 +260,63 @@ def _find_rows(path: Path, value: object) -> list[JsonObject]:
     if not value:
         return []
     return [value]  # a file of a single row
+
+
+def _find_tables(lists: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return the lists that hold rows; next to the rows of a server, which lists their columns, only those."""
+    if _holds_served_rows(lists.get("rows", [])):
+        return {"rows": lists["rows"]}
+    return {name: part for name, part in lists.items() if _holds_rows(part)}
+
+
+def _list_rows(path: Path, entries: Sequence[Any]) -> list[JsonObject]:
+    """Return the entries of a list as rows; a list of names before lists of values is a header."""
+    if _holds_served_rows(entries):
+        return _unwrap_rows(path, entries)
+    if entries and _is_header(entries[0]):
+        return _zip_columns(path, entries[0], entries[1:])
+    return [_build_row(path, entry, n) for n, entry in enumerate(entries, 1)]
+
+
+def _warn_of_page(path: Path, n_rows: int, n_all: object) -> None:
+    """Log a warning where a page of the server of Hugging Face has not all rows of its data set."""
+    if isinstance(n_all, int) and n_all > n_rows:
+        logger.warning("%s: has %d of the %d rows of its data set", path, n_rows, n_all)
+
+
+def _holds_served_rows(values: Sequence[object]) -> bool:
+    """Return whether all entries of a list are rows as the server of Hugging Face gives them."""
+    if not _holds_rows(values):
+        return False
+    for value in values:
+        if not (isinstance(value, dict) and isinstance(value.get("row"), dict)):
+            return False
+        if not value.keys() <= PAGE_FIELDS:
+            return False
+    return True
+
+
+def _unwrap_rows(path: Path, entries: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the rows that the server of Hugging Face gave.
+
+    Raises:
+        UserError: The server shortened a value.
+    """
+    for position, entry in enumerate(entries, 1):
+        if entry.get("truncated_cells"):
+            raise UserError(
+                f"{path}: item {position}: {list_names(map(str, entry['truncated_cells']), 'and')} is shortened by the"
+                " server; download the data set as Parquet"
+            )
+    return [entry["row"] for entry in entries]
+
+
+def _is_header(entry: object) -> bool:
+    """Return whether a list has the names of columns, of which two are enough to tell."""
+    if not isinstance(entry, list):
+        return False
+    names = {str(name).strip().lower() for name in entry}
+    return len(names & HEADER_NAMES) >= 2
 
 
 def _holds_rows(values: Sequence[object]) -> bool:
@@ -264,8 +356,12 @@ def _read_objects(path: Path, objects: Mapping[str, JsonObject]) -> list[JsonObj
         columns = {name: list(column.values()) for name, column in objects.items()}
         return _turn_columns(path, columns)
     is_nested = first and all(isinstance(part, dict | list) for part in first.values())
-    if not rest and is_nested:
+    is_image = any(map(IMAGE_NAME.search, objects))
+    if not rest and is_nested and not is_image:
         return _find_rows(path, first)
+    # VL-CheckList by image.
+    if all(map(IMAGE_NAME.search, objects)):
+        return [{"image": name, **record} for name, record in objects.items()]
     return [{"id": name, **record} for name, record in objects.items()]
 
 

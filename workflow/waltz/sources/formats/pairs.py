@@ -207,7 +207,7 @@ def read_pairs(
     """
     columns = columns or {}
     rows = read_table(path)
-    layout = choose_layout(rows[0], columns)
+    layout = choose_layout(rows, columns)
     for name in layout.ignored:
         if name in rows[0].fields:
             _say_once(f"{path}: {name}: {layout.ignored[name]}")
@@ -259,7 +259,7 @@ def _read_id(row: RawEntry, path: str) -> str | None:
         )
     if value is None:
         return None
-    return str(value)
+    return str(value).strip()
 
 
 def _read_phenomenon(row: RawEntry, paths: Sequence[str]) -> str | None:
@@ -275,6 +275,8 @@ def _read_phenomenon(row: RawEntry, paths: Sequence[str]) -> str | None:
 
 def _read_text(row: RawEntry, name: str, value: object) -> str:
     """Return the caption, foil or image of a row, which must be a text with content."""
+    if name == "image" and isinstance(value, float) and value.is_integer():
+        value = int(value)  # a column with gaps has floating-point numbers
     if name == "image" and type(value) is int:
         return str(value)  # an id, which stands for the file of that name
     if isinstance(value, str) and fold_text(value):
