@@ -235,6 +235,7 @@ def run_script(
         "resampling": RESAMPLING,
         "runs": list_runs(study),
         "profiles": study["profiles"],
+        "controls": [],
         **facts.get("params", {}),
     }
     job = SimpleNamespace(

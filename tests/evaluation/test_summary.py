@@ -5,6 +5,7 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.records import get_layout, to_row
 from waltz.core.schema import MetricRecord
+from waltz.evaluation.metrics import summary
 from waltz.evaluation.metrics.comparisons import COMPARED_METRICS, correct_by_holm
 from waltz.evaluation.metrics.pair_metrics import METRICS, NOT_APPLICABLE
 from waltz.evaluation.metrics.summary import (
@@ -262,3 +263,25 @@ def test_comparisons_are_of_the_data_sets_with_pairs_in_each_profile():
     }
     assert len(rows) == 2 * len(COMPARED_METRICS)
     assert rows[0].difference == 0
+
+
+def test_each_run_is_read_once_and_models_share_the_names_of_items():
+    reads = []
+
+    class Runs(dict):
+        def items(self):
+            for run in self:
+                reads.append(run)
+                yield run, self[run]
+
+    pairs = [(1.0, -1.0), (2.0, 1.0), (-1.0, 1.0)]
+    records = Runs({(model, "d"): run(*pairs) for model in "ab"})
+    profiles = ["equations", "published"]
+    build_metric_records(records, profiles, HOW)
+    build_comparison_records(records, profiles, HOW)
+    assert reads == [*records, *records]
+    compared = summary._pair_runs(records, profiles)["published", "single"]
+    (_, first), (_, second) = compared.values()
+    assert first.items is second.items
+    assert first.images is second.images
+    assert first.items == ("i0", "i1", "i2")

@@ -1,6 +1,6 @@
 """Paired comparisons of models that are compared in one table, on one group of data sets."""
 
-from waltz.core.files.group_files import read_run_records
+from waltz.core.files.group_files import RunRecords
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
 from waltz.core.records import write_records
@@ -10,7 +10,7 @@ from waltz.evaluation.metrics.summary import build_comparison_records
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    scores = read_run_records(snakemake.input.scores, EvaluationRecord, params.runs)
+    scores = RunRecords(snakemake.input.scores, EvaluationRecord, params.runs)
     resampling = Resampling(**params.resampling)
     comparisons = build_comparison_records(
         scores, params.profiles, resampling, params.controls

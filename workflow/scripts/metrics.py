@@ -1,6 +1,6 @@
 """Every metric of every model on every data set, and the paired comparisons of models."""
 
-from waltz.core.files.group_files import read_run_records
+from waltz.core.files.group_files import RunRecords
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
 from waltz.core.records import read_records, write_records
@@ -13,7 +13,7 @@ from waltz.evaluation.metrics.summary import (
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    scores = read_run_records(snakemake.input.scores, EvaluationRecord, params.runs)
+    scores = RunRecords(snakemake.input.scores, EvaluationRecord, params.runs)
     metrics, comparisons = [], []
     for file in snakemake.input.parts:
         metrics += read_records(file, MetricRecord)

@@ -1,7 +1,7 @@
 """Every metric of the models of one kind on one group of data sets."""
 
 from waltz.core.files import parquet
-from waltz.core.files.group_files import read_run_records
+from waltz.core.files.group_files import RunRecords
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
 from waltz.core.records import read_records, write_records
@@ -17,7 +17,7 @@ from waltz.evaluation.vqa import select_vqa_items
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    scores = read_run_records(snakemake.input.scores, EvaluationRecord, params.runs)
+    scores = RunRecords(snakemake.input.scores, EvaluationRecord, params.runs)
     probes = []
     for file in snakemake.input.probes:
         probes += read_records(file, ProbeRecord)

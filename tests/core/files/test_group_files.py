@@ -10,6 +10,7 @@ from waltz.core.files import parquet
 from waltz.core.files.group_files import (
     DatasetFiles,
     DatasetResult,
+    RunRecords,
     Shard,
     list_dataset_files,
     merge_shards,
@@ -86,6 +87,16 @@ def test_rows_of_a_run_come_back_as_records_and_as_columns(tmp_path):
     assert records == {
         ("clip", "a"): [NumberRecord(item_id="2", n=2), NumberRecord(item_id="1", n=1)]
     }
+    runs = [("clip", "b"), ("clip", "a"), ("clip", "c")]
+    lazy = RunRecords([path], NumberRecord, runs)
+    assert list(lazy.items()) == [
+        (runs[0], []),
+        (runs[1], records[runs[1]]),
+        (runs[2], []),
+    ]
+    assert lazy[runs[1]] is not lazy[runs[1]]  # read again, not kept
+    with pytest.raises(KeyError):
+        lazy["clip", "d"]
     frames = read_run_frames([path], NumberRecord, [("clip", "a"), ("clip", "b")])
     assert frames["clip", "a"]["n"].tolist() == [2, 1]
     assert frames["clip", "b"].empty

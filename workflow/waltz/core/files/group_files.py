@@ -4,7 +4,7 @@ each data set.
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -210,12 +210,22 @@ def read_runs(
         UserError: A file is missing, broken, of another layout, or of another model or group than
             its path says.
     """
-    # A run must come from one file only, else its rows would count twice.
     requested = None if runs is None else [(model, dataset) for model, dataset in runs]
     tables: dict[Run, pa.Table] = {}
+    for run, path in _locate_runs(paths, requested).items():
+        tables[run] = _read_run(path, run, layout)
+    if requested is None:
+        return {run: table for run, table in tables.items() if table.num_rows}
+    return {run: tables.get(run, layout.schema.empty_table()) for run in requested}
+
+
+def _locate_runs(
+    paths: Iterable[str | Path], requested: Sequence[Run] | None
+) -> dict[Run, str | Path]:
+    """Return the file of each run; arguments and errors as of `read_runs`."""
+    # A run must come from one file only, else its rows would count twice.
     origins: dict[Run, str | Path] = {}
     for path in paths:
-        table = parquet.read(path, layout.with_dataset())
         stored_runs = _list_runs(path)
         if requested is not None:
             _check_requested(path, stored_runs, requested)
@@ -225,15 +235,15 @@ def read_runs(
                     f"{path}: holds {' on '.join(run)}, as {origins[run]} does; delete both and run again"
                 )
             origins[run] = path
-            _, dataset = run
-            # The rows of a run lose the column `dataset`, which is part of its key.
-            rows = table.filter(
-                pc.equal(table.column("dataset"), dataset)
-            ).drop_columns("dataset")
-            tables[run] = rows.cast(layout.schema)
-    if requested is None:
-        return {run: table for run, table in tables.items() if table.num_rows}
-    return {run: tables.get(run, layout.schema.empty_table()) for run in requested}
+    return origins
+
+
+def _read_run(path: str | Path, run: Run, layout: Layout) -> pa.Table:
+    """Return the rows of a run, without the column `dataset`, which is part of their key."""
+    _, dataset = run
+    is_of_dataset = pc.field("dataset") == dataset
+    rows = parquet.read(path, layout.with_dataset(), is_of_dataset)
+    return rows.drop_columns("dataset").cast(layout.schema)
 
 
 def _check_requested(
@@ -270,6 +280,38 @@ def read_run_records(
         run: list(convert_to_records(table, record_type))
         for run, table in tables.items()
     }
+
+
+class RunRecords(Mapping[Run, Sequence[AnyRecord]]):
+    """Rows of each run as records, which are read again each time that they are asked for, so that
+    the rows of one run at a time are in memory.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[str | Path],
+        record_type: type[AnyRecord],
+        runs: Iterable[Sequence[str]],
+    ) -> None:
+        """Find the file of each run; arguments and errors as of `read_runs`."""
+        self._runs = [(model, dataset) for model, dataset in runs]
+        self._paths = _locate_runs(paths, self._runs)
+        self._record_type = record_type
+
+    def __getitem__(self, run: Run) -> Sequence[AnyRecord]:
+        """Read the records of a run; none for a requested run that no file holds."""
+        if run not in self._paths and run in self._runs:
+            return []
+        table = _read_run(self._paths[run], run, get_layout(self._record_type))
+        return list(convert_to_records(table, self._record_type))
+
+    def __iter__(self) -> Iterator[Run]:
+        """Iterate over the requested runs, in their order."""
+        return iter(self._runs)
+
+    def __len__(self) -> int:
+        """Return the number of requested runs."""
+        return len(self._runs)
 
 
 def read_run_frames(

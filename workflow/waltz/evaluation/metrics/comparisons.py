@@ -132,7 +132,7 @@ def _draw_metrics(scored: ScoredPairs, dataset: str, resampling: Resampling) -> 
     and seed alone.
     """
     resamples = resample(
-        scored.images,
+        scored.cluster,
         resamples=resampling.resamples,
         seed=resampling.seed,
         label=dataset,
@@ -178,7 +178,7 @@ def _compare(
     difference = value_a - value_b
     # Paired, (resamples,): draw k of both models has the same images.
     difference_draws = draws_a - draws_b
-    n_images = len(set(scored[0].images))
+    n_images = int(scored[0].cluster.max()) + 1
     # p and interval are of one test, so that they say the same of a difference of 0.
     p = compute_difference_p(difference, difference_draws, n_images, DIFFERENCE_BOUNDS)
     low, high, _ = compute_interval(

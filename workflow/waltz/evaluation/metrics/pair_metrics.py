@@ -10,8 +10,9 @@ in acc_r, so that chance is 50 for every number of ties; in acc_r_paper it count
 of the profile.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy
@@ -64,6 +65,33 @@ class ScoredPairs:
     right: np.ndarray | None
     unscored: int = 0
     tie_is_right: bool = False
+
+    @cached_property
+    def cluster(self) -> np.ndarray:
+        """Number of each item's image in the order of their names, int64 of shape (items,)."""
+        _, cluster = np.unique(np.asarray(self.images), return_inverse=True)
+        return cluster
+
+    @cached_property
+    def has_sorted_items(self) -> bool:
+        """Return whether the items are sorted by id."""
+        return list(self.items) == sorted(self.items)
+
+    def sort_items(self) -> "ScoredPairs":
+        """Return the pairs sorted by the ids of the items."""
+        return self.take(sorted(range(len(self.items)), key=self.items.__getitem__))
+
+    def share_names(
+        self, names: MutableMapping[tuple[str, ...], tuple[str, ...]]
+    ) -> "ScoredPairs":
+        """Return the pairs with the names of items and images that are equal among `names`, to
+        which new ones are added.
+        """
+        return replace(
+            self,
+            items=names.setdefault(self.items, self.items),
+            images=names.setdefault(self.images, self.images),
+        )
 
     def take(self, positions: Sequence[int]) -> "ScoredPairs":
         """Return the items at some positions, in this order."""
@@ -273,7 +301,10 @@ def compute_pair_metrics(
         )
     # All metrics share the resamples, so that their differences can be compared.
     resamples = resample(
-        scored.images, resamples=resampling.resamples, seed=resampling.seed, label=label
+        scored.cluster,
+        resamples=resampling.resamples,
+        seed=resampling.seed,
+        label=label,
     )
     n = len(scored.items)
     draws_of_metric = compute_metric_draws(scored, resamples)

@@ -151,6 +151,8 @@ def align_items(
     first: ScoredPairs, second: ScoredPairs
 ) -> tuple[ScoredPairs, ScoredPairs]:
     """Return the scores of both models on the items that both could score, sorted by id."""
+    if first.items == second.items and first.has_sorted_items:
+        return first, second
     common = sorted(set(first.items) & set(second.items))
     return _take_items(first, common), _take_items(second, common)
 

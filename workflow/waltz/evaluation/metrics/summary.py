@@ -1,6 +1,7 @@
 """Metrics of all models on all data sets with their intervals, averages, and paired comparisons."""
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain, product
 
 from waltz.core.files.group_files import Run
 from waltz.core.intervals import Resampling
@@ -50,8 +51,13 @@ from waltz.fidelity import Fidelity, get_fidelity
 
 Runs = Mapping[Run, Sequence[EvaluationRecord]]
 """Records of each model and data set, in order."""
+ComparedRuns = dict[Run, tuple[str, ScoredPairs]]
+"""Setting of the records of each run that is compared, and its scored items."""
 Measures = Mapping[str, Measure]
 """Measure of each metric."""
+
+PairMeasures = dict[tuple[str, str], dict[str, Measures]]
+"""Measures of each model and setting, by data set."""
 
 AVERAGE = "average"
 """Name of the data set of averages over data sets."""
@@ -87,12 +93,16 @@ def build_metric_records(
         questions: Questions of `vqa.select_vqa_items` by data set.
         groups: Group of each item that has one, by data set.
     """
-    metrics: list[MetricRecord] = []
-    for fidelity in map(get_fidelity, profiles):
-        profile = fidelity.name
-        # Metrics of pairs by model and setting, then by data set, of which averages are taken.
-        pair_measures: dict[tuple[str, str], dict[str, Measures]] = {}
-        for (model, dataset), records in runs.items():
+    # Each run is read once for all profiles, whose metrics come one after the other.
+    fidelities = [get_fidelity(profile) for profile in profiles]
+    metrics_of_profile: dict[str, list[MetricRecord]] = {name: [] for name in profiles}
+    # Metrics of pairs by profile, by model and setting, then by data set, of which averages are
+    # taken.
+    pair_measures: dict[str, PairMeasures] = {name: {} for name in profiles}
+    for (model, dataset), records in runs.items():
+        for fidelity in fidelities:
+            profile = fidelity.name
+            metrics = metrics_of_profile[profile]
             if not _was_run(records, profile):
                 continue
             if dataset == cv_probes.CV_PROBES:
@@ -113,7 +123,10 @@ def build_metric_records(
                 )
                 # Only metrics of pairs are averaged; accuracies of questions differ in their units.
                 if set(measures) <= set(METRICS):
-                    pair_measures.setdefault((model, setting), {})[dataset] = measures
+                    measures_by_dataset = pair_measures[profile].setdefault(
+                        (model, setting), {}
+                    )
+                    measures_by_dataset[dataset] = measures
                 # Not every data set has groups, so that their scores are not averaged.
                 dataset_groups = (groups or {}).get(dataset)
                 if dataset_groups and setting in GROUPED_SETTINGS:
@@ -123,9 +136,10 @@ def build_metric_records(
                 metrics += _build_metric_records(
                     profile, model, dataset, setting, measures
                 )
-        if averaged:
-            metrics += _build_averages(profile, pair_measures, averaged)
-    return metrics
+    if averaged:
+        for name, metrics in metrics_of_profile.items():
+            metrics += _build_averages(name, pair_measures[name], averaged)
+    return list(chain.from_iterable(metrics_of_profile.values()))
 
 
 def _was_run(records: Sequence[EvaluationRecord], profile: str) -> bool:
@@ -198,10 +212,13 @@ def build_comparison_records(
     Returns:
         Comparisons whose setting is a key of `COMPARED_SETTINGS`.
     """
+    if parts and len({parts.get(run) for run in runs}) == 1:
+        return []
+    compared_runs = _pair_runs(runs, profiles)
     comparisons: list[ComparisonRecord] = []
-    for fidelity in map(get_fidelity, profiles):
+    for profile in profiles:
         for setting in COMPARED_SETTINGS:
-            compared = _select_compared(runs, fidelity.name, setting)
+            compared = compared_runs[profile, setting]
             # Only LXMERT has scores by VALSE's script; it is compared with all models, these are
             # not compared with each other again.
             required: list[Run] = []
@@ -213,10 +230,9 @@ def build_comparison_records(
             metrics = COMPARED_METRICS
             if setting.startswith(PAIRWISE):
                 metrics = ("acc_r",)
-            scored = _pair_records(compared, setting, fidelity)
             comparisons += compare_models(
-                scored,
-                fidelity.name,
+                {run: scored for run, (_, scored) in compared.items()},
+                profile,
                 setting,
                 resampling,
                 metrics,
@@ -251,16 +267,20 @@ def build_overall_comparisons(
             pairs = pairs_of_setting.setdefault((record.profile, record.setting), {})
             pair = (record.model_a, record.model_b)
             pairs.setdefault(pair, []).append(record.dataset)
+    for pairs in pairs_of_setting.values():
+        for pair in [pair for pair, datasets in pairs.items() if len(datasets) == 1]:
+            del pairs[pair]
+    if not any(pairs_of_setting.values()):
+        return []
 
+    # The hits are those of the comparisons on single data sets.
+    profiles = dict.fromkeys(profile for profile, _ in pairs_of_setting)
+    compared_runs = _pair_runs(runs, list(profiles))
     overall: list[ComparisonRecord] = []
     for (profile, setting), pairs in pairs_of_setting.items():
-        # The hits are those of the comparisons on single data sets.
-        compared = _select_compared(runs, profile, setting)
-        hits = _list_hits(_pair_records(compared, setting, get_fidelity(profile)))
+        hits = _list_hits(compared_runs[profile, setting])
         of_setting = []
         for (model_a, model_b), datasets in pairs.items():
-            if len(datasets) == 1:
-                continue
             names = ComparisonRecord(
                 profile=profile,
                 dataset=ALL_DATA_SETS,
@@ -275,58 +295,67 @@ def build_overall_comparisons(
     return overall
 
 
-def _list_hits(scored_runs: Mapping[Run, ScoredPairs]) -> dict[Run, ItemNumbers]:
+def _list_hits(compared: ComparedRuns) -> dict[Run, ItemNumbers]:
     """Return the contribution of each item to acc_r in percent, with its image."""
     hits: dict[Run, ItemNumbers] = {}
-    for run, scored in scored_runs.items():
+    for run, (_, scored) in compared.items():
         percent = (100 * compute_hits(scored, "acc_r")).tolist()
         clustered = zip(scored.images, percent, strict=True)
         hits[run] = dict(zip(scored.items, clustered, strict=True))
     return hits
 
 
-def _pair_records(
-    compared: Runs, setting: str, fidelity: Fidelity
-) -> dict[Run, ScoredPairs]:
-    """Return the scored items of each run that a setting of `COMPARED_SETTINGS` compares."""
-    # A choice between two texts has one record for each item, scores of single texts have two.
-    pair_items = pair_scores
-    if setting.startswith(PAIRWISE):
-        pair_items = pair_choices
-    return {run: pair_items(records, fidelity) for run, records in compared.items()}
-
-
-def _select_compared(
-    runs: Runs, profile: str, setting: str
-) -> dict[Run, list[EvaluationRecord]]:
-    """Return the records of each run that a setting of `COMPARED_SETTINGS` compares; runs without
-    such records are absent.
+def _pair_runs(
+    runs: Runs, profiles: Sequence[str]
+) -> dict[tuple[str, str], ComparedRuns]:
+    """Return the runs that each setting of `COMPARED_SETTINGS` compares, by profile and setting;
+    runs without such records are absent.
 
     A run that has no records at all stays in the setting `single`, so that its comparisons report
-    that nothing could be scored.
+    that nothing could be scored. The records of one run at a time are in memory.
     """
-    selected: dict[Run, list[EvaluationRecord]] = {}
+    compared_runs: dict[tuple[str, str], ComparedRuns] = {
+        key: {} for key in product(profiles, COMPARED_SETTINGS)
+    }
+    # Models have the same items: their names are kept once.
+    names: dict[tuple[str, ...], tuple[str, ...]] = {}
     for run, records in runs.items():
         _, dataset = run
-        if dataset == cv_probes.CV_PROBES or not _was_run(records, profile):
+        if dataset == cv_probes.CV_PROBES:
             continue
-        # Of a run with several of the settings, the first one is compared.
         by_setting = _group_by_setting(records)
-        of_settings = map(by_setting.get, COMPARED_SETTINGS[setting])
-        compared = next(filter(None, of_settings), [])
-        is_empty_run = not records and setting == SINGLE
-        if compared or is_empty_run:
-            selected[run] = compared
-    return selected
+        for profile in profiles:
+            if not _was_run(records, profile):
+                continue
+            fidelity = get_fidelity(profile)
+            scored_settings: dict[str, ScoredPairs] = {}
+            for setting, candidates in COMPARED_SETTINGS.items():
+                # Of a run with several of the settings, the first one is compared.
+                stored = next((name for name in candidates if name in by_setting), None)
+                if not records and setting == SINGLE:
+                    stored = ""
+                if stored is None:
+                    continue
+                if stored not in scored_settings:
+                    scored = _pair_records(by_setting[stored], stored, fidelity)
+                    scored_settings[stored] = scored.sort_items().share_names(names)
+                compared_runs[profile, setting][run] = stored, scored_settings[stored]
+    return compared_runs
 
 
-def _list_scripted_runs(runs: Runs) -> list[Run]:
+def _pair_records(
+    records: Sequence[EvaluationRecord], setting: str, fidelity: Fidelity
+) -> ScoredPairs:
+    """Return the scored items of a run in one setting."""
+    # A choice between two texts has one record for each item, scores of single texts have two.
+    if setting.startswith(PAIRWISE):
+        return pair_choices(records, fidelity)
+    return pair_scores(records, fidelity)
+
+
+def _list_scripted_runs(compared: ComparedRuns) -> list[Run]:
     """Return the runs with scores by VALSE's script."""
-    scripted = []
-    for run, records in runs.items():
-        if records[0].setting == VALSE_SCRIPT:
-            scripted.append(run)
-    return scripted
+    return [run for run, (setting, _) in compared.items() if setting == VALSE_SCRIPT]
 
 
 def _group_by_setting(
