@@ -85,7 +85,7 @@ def run_snakemake(
     )
     for name in filter(None, listed.stdout.split("\0")):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(CHECKOUT / name, copy / name)
+        shutil.copy2(CHECKOUT / name, copy / name, follow_symlinks=False)
     (folder / "timer").mkdir()
     (folder / "timer" / "sitecustomize.py").write_text(TIMER)
     environment = os.environ | {

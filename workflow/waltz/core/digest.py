@@ -81,6 +81,7 @@ def find_modules(script: Path, modules: Iterable[str] = ()) -> dict[str, Path]:
     return files
 
 
+@functools.cache
 def find_file(module: str) -> Path | None:
     """Return the file of a module of waltz, or None if the name belongs to a function or a class."""
     base = PACKAGE.joinpath(*module.split(".")[1:])

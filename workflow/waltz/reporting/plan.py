@@ -4,7 +4,7 @@ from.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from typing import Any
 
@@ -21,7 +21,7 @@ from waltz.reporting.tables.declaration import (
     Declaration,
 )
 from waltz.reporting.tables.declarations import MEASUREMENTS, STYLES, TABLES
-from waltz.reporting.tables.paper_values import read_paper_values
+from waltz.reporting.tables.paper_values import PaperKey, read_paper_values
 
 FREQUENCY_FIGURES = {
     ("pronoun", "coreference-standard"): "thesis A.1, VALSE paper 1",
@@ -651,7 +651,13 @@ def _list_shown_datasets(declaration: Declaration) -> set[str]:
     for paper_table in declaration.paper_tables:
         # CV-Probes have a condition behind a colon; files of numbers hold all conditions of a data
         # set.
-        for key in read_paper_values(PUBLISHED / f"{paper_table}.csv"):
+        for key in _list_paper_keys(paper_table):
             datasets.add(key.dataset.partition(":")[0])
             datasets.update(declaration.find_dataset_aliases(key.dataset, key.setting))
     return datasets
+
+
+@cache
+def _list_paper_keys(paper_table: str) -> list[PaperKey]:
+    """Return the keys of a paper table, which many tables and parts are compared with."""
+    return list(read_paper_values(PUBLISHED / f"{paper_table}.csv"))
