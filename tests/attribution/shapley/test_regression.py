@@ -20,6 +20,7 @@ from waltz.attribution.shapley.regression import (
     NUGGET,
     _choose_correlation,
     _draw_phi,
+    _estimate_bias,
     _fit_part,
     begin_regression,
     choose_design_correlation,
@@ -79,13 +80,36 @@ def test_draws_have_the_posterior_covariance_and_sizes_of_the_misses(players, co
     scale = misses.T @ misses / len(misses)
     expected = np.einsum("is,st,jt,de->idje", weights, covariance, weights, scale)
     odd = _fit_part(masks, values, -1)
-    errors = np.array([_draw_phi(odd, seed) for seed in range(200)]).reshape(
+    errors = np.array([_draw_phi(odd, 0, seed) for seed in range(200)]).reshape(
         -1, players, 2
     )
     errors -= odd.gains.sum(axis=1)
     np.testing.assert_allclose(errors.mean(axis=0), 0, atol=1e-12)
     found = np.einsum("kid,kje->idje", errors, errors) / len(errors)
     np.testing.assert_allclose(found, expected, atol=0.05 * expected.max() + 1e-9)
+
+
+@pytest.mark.parametrize("count", [24, 50, 64])
+def test_bias_is_what_the_change_since_half_of_the_chosen_pairs_leaves(count):
+    masks = draw_subsets(6, count, (1,))
+    values = np.hstack([saturating_game(6, seed)(masks) for seed in (1, 2)])
+    half = 14 + (count - 14) // 4 * 2
+    weights = play_table(6, np.eye(64))
+    estimates, deviations = [], []
+    for known in (half, count):
+        table, covariance, misses = predict_part(masks[:known], values[:known], -1)
+        variance = np.trace(weights @ covariance @ weights.T)
+        estimates.append(weights @ table)
+        deviations.append(np.sqrt(max(variance, 0) * (misses**2).mean(axis=0)))
+    decrease = deviations[1] / deviations[0]
+    remaining = np.minimum(1, decrease / np.maximum(1 - decrease, 1e-9))
+    expected = (estimates[1] - estimates[0]) * remaining
+    bias = _estimate_bias(_fit_part(masks, values, -1), masks, values)
+    np.testing.assert_allclose(bias, expected, atol=1e-5)
+    assert (np.abs(bias).max() < 1e-3) == (count == 64)
+    draws = _draw_phi(_fit_part(masks, values, -1), 100 + bias)
+    errors = np.abs(draws - draws.mean(axis=0))
+    np.testing.assert_allclose(errors.mean(axis=0), 100 + bias, atol=0.2)
 
 
 def test_intervals_cover_values_of_games_from_the_prior():

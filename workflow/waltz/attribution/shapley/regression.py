@@ -14,7 +14,7 @@ The coalitions are: no player, all players, each single player, all players but 
 coalition and its complement. The first pairs lower the posterior variance of the Shapley values most,
 the later ones do so among the coalitions of each size in turn. The Shapley values are exact if all
 coalitions are known, or if r describes the game. The posterior covariance, with the variance that the
-leave-one-out residuals show, gives draws of the error.
+leave-one-out residuals show, gives draws of the error; the change since half of the pairs adds the bias.
 """
 
 import functools
@@ -461,17 +461,58 @@ def _average_correlation(players: int, correlation: float) -> np.ndarray:
     return means
 
 
-def _draw_phi(odd: PartFit, seed: int = 0) -> np.ndarray:
-    """Return Shapley values from their posterior: (2 `DRAWS`, players, width)."""
+def _draw_phi(odd: PartFit, change: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Return Shapley values from their posterior, plus or minus a change of all: (2 `DRAWS`, players,
+    width).
+    """
     phi = odd.gains.sum(axis=1)
-    explained = odd.explain(odd.covariances.sum(axis=1))  # (players, pairs)
-    per_player = odd.per_player.sum() * np.eye(len(phi))
-    factor = factorize(per_player + odd.shared.sum() - explained @ explained.T)
+    factor = factorize(_compute_phi_covariance(odd))
     # Each pair's misses get random signs, so that outputs vary together as their misses do.
     shape = (DRAWS, len(phi), len(odd.misses))
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], shape)
+    generator = np.random.default_rng(seed)
+    signs = generator.choice([-1.0, 1.0], shape)
     errors = factor @ signs @ odd.misses / math.sqrt(len(odd.misses))
+    errors += generator.choice([-1.0, 1.0], (DRAWS, 1, 1)) * change
     return np.concatenate([phi + errors, phi - errors])
+
+
+def _compute_phi_covariance(odd: PartFit) -> np.ndarray:
+    """Return the posterior covariance of Shapley values for a variance of 1: (players, players)."""
+    explained = odd.explain(odd.covariances.sum(axis=1))  # (players, pairs)
+    per_player = odd.per_player.sum() * np.eye(len(explained))
+    covariance: np.ndarray = per_player + odd.shared.sum() - explained @ explained.T
+    return covariance
+
+
+def _estimate_bias(odd: PartFit, masks: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return what Shapley values may still change by as coalitions are added: (players, width).
+
+    A smoother prediction changes the values of many players alike, which the posterior takes for
+    unlikely. If the bias falls as the posterior standard deviation does, by a factor s since half of
+    the chosen pairs, it is s / (1 - s) times the change since then; at most the change is taken.
+
+    Args:
+        masks: Coalitions of the fit, see `fit_subsets`.
+        values: Their values.
+    """
+    fixed = count_fixed_subsets(masks.shape[1])
+    half = fixed + (len(masks) - fixed) // 4 * 2
+    earlier = _fit_part(masks[:half], values[:half], -1)
+    variance, earlier_variance = (
+        np.trace(_compute_phi_covariance(part)) * (part.misses**2).mean(axis=0)
+        for part in (odd, earlier)
+    )
+    remaining = np.divide(
+        np.maximum(variance, 0),
+        earlier_variance,
+        out=np.zeros_like(variance),
+        where=earlier_variance > 0,
+    )
+    # s / (1 - s) is 1 for s = 1 / 2
+    decrease = np.minimum(np.sqrt(remaining), 0.5)
+    change = odd.gains.sum(axis=1) - earlier.gains.sum(axis=1)
+    bias: np.ndarray = change * decrease / (1 - decrease)
+    return bias
 
 
 def factorize(covariance: np.ndarray) -> np.ndarray:
@@ -536,7 +577,8 @@ def begin_regression(
             n_checked = len(values)
             odd = _fit_part(coalitions[:n_checked], values, -1)
             phi = odd.gains.sum(axis=1)  # (players, outputs)
-            parts = _draw_phi(odd)
+            bias = _estimate_bias(odd, coalitions[:n_checked], values)
+            parts = _draw_phi(odd, bias)
             pairs = (n_checked - required) // 2
             if standard_error is not None and pairs >= MIN_PARTS:
                 was_met = is_met
