@@ -140,6 +140,26 @@ def test_faulty_files_are_named(tmp_path: Path, container: Container) -> None:
     assert faults["text.jpg"] == "is not an image of a known format"
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (
+            b"\0\0\0\x18ftypheic\0\0",
+            "is a HEIC image, which is not read; save it as JPEG",
+        ),
+        (b"\0\0\0\x18ftypavif\0\0", "is an AVIF image, which is not read"),
+        (b"\0\0\0\x18ftypisom\0\0", "is a video, which is not read"),
+        (b"<?xml version='1.0'?>\n<svg/>", "is an SVG drawing, which is not read"),
+        (b"%PDF-1.4\n", "is a PDF document, which is not read"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS"),
+    ],
+)
+def test_a_file_that_is_no_image_is_named_by_its_content(tmp_path, content, reason):
+    with open_images(as_folder(tmp_path, {"a.jpg": content})) as source:
+        (fault,) = check_images(source, ["a.jpg"])
+    assert fault.reason.startswith(reason)
+
+
 def test_a_decompression_bomb_is_refused_from_its_header(tmp_path: Path) -> None:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return (
@@ -182,6 +202,7 @@ def test_every_mode_becomes_rgb(tmp_path: Path) -> None:
         "palette.png": encoded(plain("red").quantize(2)),
         "palette-clear.png": encoded(palette, transparency=hidden),
         "palette.gif": encoded(plain("red").quantize(2), "GIF"),
+        "key.png": encoded(plain("red"), transparency=(255, 0, 0)),
     }
     with open_images(as_zip(tmp_path, files)) as source:
         images = {name: load_image(source, name) for name in files}
@@ -200,6 +221,7 @@ def test_every_mode_becomes_rgb(tmp_path: Path) -> None:
         "palette.png": RED,
         "palette-clear.png": WHITE,
         "palette.gif": RED,
+        "key.png": WHITE,
     }
     assert (
         images["clear.png"].getpixel((0, 0))
@@ -512,6 +534,11 @@ def test_a_name_that_fits_two_files_in_another_form_is_refused(tmp_path):
         ("dgo.png", r"is missing; did you mean 'dog.png'\?$"),
         ("img_3.png", "is missing$"),
         ("..\\dog.png", r"is missing; did you mean 'dog.png'\?$"),
+        ("https://a.org/cat.png", "is missing; an address is not fetched: download it"),
+        (
+            "/home/ann/cat.png",
+            "is missing; write the path from the folder of images",
+        ),
     ],
 )
 def test_a_missing_image_is_named_with_one_that_is_like_it(tmp_path, name, hint):

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from waltz.core.downloads.content_checks import HEAD_BYTES, POINTER_START
 from waltz.core.errors import UserError, find_closest, get_first_line
 from waltz.core.files import parquet
 from waltz.core.files.archives import is_regular
@@ -41,6 +42,18 @@ phone 50 million.
 """
 
 NUMBER = re.compile(r"[0-9]+")
+URL_STARTS = ("http://", "https://", "s3://", "gs://", "file://", "data:")
+ROOT_STARTS = ("/", "~", "$", "../")
+"""Starts of names that do not begin in the folder of images."""
+OTHER_FORMATS = {
+    rb".{4}ftyp(?:avif|avis)": "an AVIF image",
+    rb".{4}ftyp(?:heic|heix|hevc|mif1|msf1)": "a HEIC image",
+    rb".{4}ftyp": "a video",
+    rb"\xef?\xbb?\xbf?\s*(?:<\?xml.*)?<svg": "an SVG drawing",
+    rb"%PDF": "a PDF document",
+    rb".{4}jP  \r\n": "a JPEG 2000 image",
+}
+"""Kinds of files that are taken for images, by a pattern of their first bytes."""
 MAX_LIST_BYTES = 1 << 20
 """Size limit of a list of folders and archives."""
 MAX_BYTES = 256 * 1024 * 1024
@@ -352,9 +365,15 @@ def find_image_path(source: ImageSource, name: str) -> str:
 
 
 def _suggest(source: ImageSource, name: str, paths: Sequence[str]) -> str:
-    """Return a question that names the file most like a missing image; else an empty text."""
+    """Return a question that names the file most like a missing image, or why no file has such a
+    name; else an empty text.
+    """
     if paths:
         return ""
+    if name.startswith(URL_STARTS):
+        return "; an address is not fetched: download it and write the name of the file"
+    if name.startswith(ROOT_STARTS):
+        return "; write the path from the folder of images"
     target = _fold_name(name)
     # The same last part in another folder, else a name with other letters; another number is
     # another image.
@@ -453,16 +472,27 @@ def _decode(content: bytes) -> Image.Image | str:
             image.load()
             return _convert_to_rgb(ImageOps.exif_transpose(image))
         except UnidentifiedImageError:
-            return "is not an image of a known format"
+            return _describe_content(content[:HEAD_BYTES])
         except Image.DecompressionBombError:
             return f"has more than {MAX_PIXELS} pixels"
         except Exception as error:  # decoders raise errors of many types
             return f"cannot be decoded: {get_first_line(error)}"
 
 
+def _describe_content(head: bytes) -> str:
+    """Return what a file is that is no image of a known format, by its first bytes."""
+    if head.startswith(POINTER_START):
+        return "is a pointer of Git LFS, not the file; get it with `git lfs pull`"
+    for pattern, kind in OTHER_FORMATS.items():
+        if re.match(pattern, head, re.DOTALL):
+            return f"is {kind}, which is not read; save it as JPEG or PNG"
+    return "is not an image of a known format"
+
+
 def _convert_to_rgb(image: Image.Image) -> Image.Image:
     """Return an image as RGB, with white behind transparent pixels."""
-    if image.mode == "RGB":
+    # A color of an RGB image may stand for transparent pixels.
+    if image.mode == "RGB" and not image.has_transparency_data:
         return image
     if image.mode.startswith("I;16"):
         # 16 bits to 8 bits: the high byte. (height, width)
