@@ -180,3 +180,21 @@ def test_results_of_other_package_versions_are_used_only_if_the_study_says_so(
         assert result_cache.load_or_compute(
             file, {"a": 1}, refuse_to_compute
         ).tolist() == [value]
+
+
+def test_keys_of_other_jobs_take_twelve_bytes_and_the_last_file_counts(tmp_path, file):
+    others = [
+        result_cache.get_cache_file(tmp_path / f"pairs.{shard}.parquet")
+        for shard in (1, 2)
+    ]
+    for number, other in enumerate(others, start=1):
+        result_cache.save(other, "shared", np.array([number]))
+        for item in range(20):
+            result_cache.save(other, f"{number}-{item}", np.array([item]))
+    opened = result_cache._open(file)
+    assert opened.digests.nbytes + opened.owners.nbytes == 42 * 12
+    assert result_cache.load(file, "shared").tolist() == [2]
+    assert [result_cache.load(file, f"1-{item}")[0] for item in range(20)] == list(
+        range(20)
+    )
+    assert result_cache.load(file, "absent") is None

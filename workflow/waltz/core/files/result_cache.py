@@ -14,7 +14,7 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -146,11 +146,24 @@ class _Cache:
 
     Attributes:
         connection: Connection to the job's file.
-        neighbors: For each key that another job has stored, the file of that job.
+        neighbors: Files of the other jobs, in order.
+        digests: Digests of the keys that they hold, sorted, uint64 of shape (keys,).
+        owners: Number of the file that holds each of these keys, uint32 of shape (keys,).
     """
 
     connection: sqlite3.Connection
-    neighbors: Mapping[str, Path]
+    neighbors: Sequence[Path]
+    digests: np.ndarray
+    owners: np.ndarray
+
+    def find_neighbors(self, key: str) -> Iterator[Path]:
+        """Yield the files that hold a key, or with a negligible probability another key of the same
+        digest; the last file first.
+        """
+        digest = np.uint64(_shorten_key(key))
+        first, after = np.searchsorted(self.digests, [digest, digest + np.uint64(1)])
+        for number in self.owners[first:after][::-1]:
+            yield self.neighbors[number]
 
 
 @cache
@@ -164,27 +177,59 @@ def _open(file: Path) -> _Cache:
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute(SCHEMA)
     # Keys of all other files are read once, so that looking up a result does not open each file.
-    neighbors: dict[str, Path] = {}
-    for neighbor in sorted(set(file.parent.glob(f"*{SUFFIX}")) - {file}):
-        for (key,) in _read_neighbor(neighbor, "SELECT key FROM results"):
-            neighbors[key] = neighbor
-    return _Cache(connection, neighbors)
+    # Twelve bytes a key remain in memory.
+    neighbors = sorted(set(file.parent.glob(f"*{SUFFIX}")) - {file})
+    parts = [_list_key_digests(neighbor) for neighbor in neighbors]
+    digests = np.concatenate([np.empty(0, np.uint64), *parts])
+    numbers = np.arange(len(parts), dtype=np.uint32)
+    owners = np.repeat(numbers, [len(part) for part in parts])
+    order = np.argsort(digests, kind="stable")
+    return _Cache(connection, neighbors, digests[order], owners[order])
+
+
+def _list_key_digests(file: Path) -> np.ndarray:
+    """Return the digests of the keys in another job's file, uint64 of shape (keys,); none if it
+    cannot be read.
+    """
+    digests = np.empty(0, np.uint64)
+    query = "SELECT key FROM results"
+    with _name_unreadable(file), _open_neighbor(file) as connection:
+        keys = connection.execute(query)
+        digests = np.fromiter((_shorten_key(key) for (key,) in keys), np.uint64)
+    return digests
+
+
+def _shorten_key(key: str) -> int:
+    """Return a digest of a key below 2**63."""
+    digest = hashlib.sha256(key.encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def _open_neighbor(file: Path) -> "closing[sqlite3.Connection]":
+    """Open another job's file for reading."""
+    uri = f"{file.absolute().as_uri()}?mode=ro"
+    return closing(sqlite3.connect(uri, uri=True))
+
+
+@contextmanager
+def _name_unreadable(file: Path) -> Iterator[None]:
+    """Log a fault of another job's file, whose results are then computed again."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        logger.warning(
+            "%s: stored results of another job cannot be read (%s)", file, error
+        )
 
 
 def _read_neighbor(file: Path, query: str, *values: str) -> list[tuple[Any, ...]]:
     """Return rows of another job's file; no rows if it cannot be read, so that the results are
     computed again.
     """
-    try:
-        with closing(
-            sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
-        ) as connection:
-            return connection.execute(query, values).fetchall()
-    except sqlite3.Error as error:
-        logger.warning(
-            "%s: stored results of another job cannot be read (%s)", file, error
-        )
-        return []
+    rows: list[tuple[Any, ...]] = []
+    with _name_unreadable(file), _open_neighbor(file) as connection:
+        rows = connection.execute(query, values).fetchall()
+    return rows
 
 
 def _load_bytes(file: Path, key: str) -> bytes | None:
@@ -197,9 +242,11 @@ def _load_bytes(file: Path, key: str) -> bytes | None:
     with _name_faults(file):
         # The job's file has precedence over the files of other jobs.
         rows = opened.connection.execute(query, (key,)).fetchall()
-    if not rows and key in opened.neighbors:
-        source = opened.neighbors[key]
-        rows = _read_neighbor(source, query, key)
+    if not rows:
+        for source in opened.find_neighbors(key):
+            rows = _read_neighbor(source, query, key)
+            if rows:
+                break
     for stored, packages in rows:
         value = _strip_digest(stored)
         if value is None:

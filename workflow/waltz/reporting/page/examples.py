@@ -300,7 +300,7 @@ def read_examples(
         explained = _read_ids(files.get("attribution", ()), dataset)
         scored = _read_ids(files.get("evaluation", ()), dataset)
         if not any(files.values()):
-            scored = [item.id for item in members]
+            scored = {item.id for item in members}
         shown_ids[dataset] = select_examples(explained, scored, n, seed)
         items_by_id = {item.id: item for item in members}
         shown = []
@@ -369,24 +369,25 @@ def open_thumbnails(
         yield load_thumbnail
 
 
-def _read_ids(files: Iterable[tuple[str, str, str]], dataset: str) -> list[str]:
+def _read_ids(files: Iterable[tuple[str, str, str]], dataset: str) -> set[str]:
     """Return the ids of the items of one data set that occur in files of results.
 
     Args:
         files: Model, data set and file of each run; runs on other data sets are skipped.
         dataset: Name of the data set.
     """
-    ids = []
+    # All models have nearly the same items, whose ids are kept once.
+    ids: set[str] = set()
     for _, name, file in files:
         if name == dataset:
             is_of_dataset = pc.field("dataset") == dataset
             rows = parquet.read_table(file, ["item_id"], is_of_dataset)
-            ids += pc.unique(rows.column("item_id")).to_pylist()
+            ids.update(pc.unique(rows.column("item_id")).to_pylist())
     return ids
 
 
 def select_examples(
-    attributed: Sequence[str], evaluated: Sequence[str], n: int, seed: int
+    attributed: Collection[str], evaluated: Collection[str], n: int, seed: int
 ) -> list[str]:
     """Return the ids of the items that the page shows: attributed items first, then by a seeded
     rank.
