@@ -3,14 +3,13 @@ built into a benchmark, two people validate it, it is exported, and a model is e
 """
 
 import csv
-import re
-import shlex
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from docs.page_commands import list_page_commands
 from stand_ins import annotation_platforms as platforms
 from workflow.test_eval import run_waltz
 
@@ -29,11 +28,6 @@ CAPTIONS = (
 )
 
 
-def list_commands():
-    text = PAGE.read_text(encoding="utf-8")
-    return [shlex.split(line) for line in re.findall(r"^    (waltz .*)$", text, re.M)]
-
-
 def write_captions(folder, captions):
     photos = folder / "photos"
     photos.mkdir()
@@ -48,7 +42,8 @@ def write_captions(folder, captions):
 
 def test_the_page_is_typed_from_start_to_end(fresh):
     write_captions(fresh.folder, CAPTIONS)
-    build, read, rebuild, export, evaluate = list_commands()
+    commands = [words for words in list_page_commands(PAGE) if words[0] == "waltz"]
+    build, read, rebuild, export, evaluate = commands[:5]
 
     result = run_waltz(fresh, *build[1:])
     assert result.returncode == 0, result.stderr
