@@ -12,12 +12,15 @@ from scipy.stats import binom, t
 
 from stand_ins.games import predict_part
 from stand_ins.models.toy_encoders import Toy, game, picture, text
+from stand_ins.transfers import CountTransfers
 from waltz.attribution.mm_shap import choose_outcome
+from waltz.attribution.shapley import late_fusion
 from waltz.attribution.shapley.estimate import AttributionSettings, estimate_in_step
 from waltz.attribution.shapley.estimators import begin_estimation
 from waltz.attribution.shapley.late_fusion import (
     average_all_orders,
     average_some_orders,
+    build_image_vectors,
     choose_estimator,
     compute_error_covariance,
     compute_factorized,
@@ -107,6 +110,22 @@ def test_texts_with_one_grid_share_the_image_side():
     ):
         (alone,) = compute_factorized(encoder, image, [players])
         np.testing.assert_array_equal(estimate.estimate.phi, alone.estimate.phi)
+
+
+def test_vectors_come_to_the_host_in_blocks_bounded_by_memory(monkeypatch):
+    encoder, image = Toy(), picture()
+    players = game(encoder, image, *IDS)
+    compute_vectors = build_image_vectors(encoder, image, players)
+    masks = np.random.default_rng(0).random((40, 9)) < 0.5
+    with CountTransfers() as transfers:
+        together = compute_vectors(masks)
+    assert encoder.passes["see"] == [8] * 5
+    assert transfers.names == ["cpu"]
+    vector_bytes = together[0].nbytes
+    monkeypatch.setattr(late_fusion, "MAX_WAITING_BYTES", 15 * vector_bytes)
+    with CountTransfers() as transfers:
+        np.testing.assert_array_equal(compute_vectors(masks), together)
+    assert transfers.names == ["cpu"] * 3
 
 
 def test_weights_of_interleavings():

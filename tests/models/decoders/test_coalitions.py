@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from stand_ins.models import tiny_decoders
+from stand_ins.transfers import CountTransfers
 from waltz.core.errors import UserError
 from waltz.models.decoders import coalitions
 from waltz.models.decoders.coalitions import DecoderCoalitions, Game
@@ -346,6 +347,16 @@ def test_values_do_not_depend_on_the_size_of_batches_or_on_rounds(name):
         for place in range(0, 24, 5)
     ]
     np.testing.assert_allclose(np.concatenate(rounds), values, atol=1e-5)
+
+
+def test_the_values_of_all_batches_come_to_the_host_together():
+    decoder, picture, prompt = seeing("llava")
+    played = coalitions.build_equations_players(decoder, prompt, picture)
+    object.__setattr__(decoder, "positions_per_batch", 40)
+    table = DecoderCoalitions(decoder, picture, [Game(played, (60, 41), "logit")])
+    with CountTransfers() as transfers:
+        table.values([masks(24, len(played))])
+    assert transfers.names == ["cpu"]
 
 
 def test_nothing_is_computed_twice():

@@ -1,14 +1,12 @@
 """Generated tokens."""
 
-import sys
-
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.overrides import TorchFunctionMode
 
 from stand_ins.models import tiny_decoders
+from stand_ins.transfers import CountTransfers
 from waltz.models.decoders.continuations import (
     FIRST_STEP,
     choose_tokens,
@@ -17,7 +15,6 @@ from waltz.models.decoders.continuations import (
 )
 from waltz.models.decoders.decoder import Sampling
 
-TRANSFERS = ("tolist", "item", "cpu", "__bool__", "__int__", "__float__")
 INSTRUCTION = "what is this ? there are six zebras on the table"
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
@@ -173,25 +170,9 @@ def test_a_step_transfers_its_tokens_to_the_host_once(sampling):
     decoder = tiny_decoders.causal("llama")
     object.__setattr__(decoder, "ends", frozenset())
     prompts = [decoder.build_prompt(text) for text in TEXTS]
-    transfers = []
-    with CountTransfers(transfers):
+    with CountTransfers() as transfers:
         decoder.generate(prompts, [None] * 4, 6, sampling, [0] * 4)
-    assert len(transfers) == 6
-
-
-class CountTransfers(TorchFunctionMode):
-    """Records each function that brings values to the host, networks of transformers left out."""
-
-    def __init__(self, transfers):
-        super().__init__()
-        self.transfers = transfers
-
-    def __torch_function__(self, function, types, arguments=(), options=None):
-        name = getattr(function, "__name__", "")
-        caller = sys._getframe(1).f_code.co_filename
-        if name in TRANSFERS and "waltz" in caller:
-            self.transfers.append(name)
-        return function(*arguments, **(options or {}))
+    assert transfers.names == ["tolist"] * 6
 
 
 def test_a_near_tie_is_decided_by_the_row_alone(monkeypatch):

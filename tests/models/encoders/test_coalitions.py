@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 
 from stand_ins.models.toy_encoders import Toy, game, picture, text
+from stand_ins.transfers import CountTransfers
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import coalitions, load_encoder
@@ -234,6 +235,18 @@ def test_no_masked_text_image_or_pair_is_computed_twice(late):
     before = dict(encoder.passes)
     table.values([masks, masks])
     assert encoder.passes == before
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_the_values_of_a_round_come_to_the_host_together(late):
+    encoder, image = Toy(late=late), picture()
+    games = [game(encoder, image, *ids) for ids in (CAPTION, FOIL)]
+    masks = drawn(0, 50, len(games[0]))
+    table = EncoderCoalitions(encoder, image, games, itself)
+    with CountTransfers() as transfers:
+        table.values([masks, masks])
+    assert len(encoder.passes["see"]) >= 6
+    assert transfers.names == ["cpu"]
 
 
 def test_players_that_change_nothing_are_not_evaluated():

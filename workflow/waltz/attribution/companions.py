@@ -26,6 +26,7 @@ from waltz.core.sampling import rank
 from waltz.core.schema import ItemRecord, MetricRecord
 from waltz.evaluation.items import list_texts, select_items
 from waltz.fidelity import EQUATIONS
+from waltz.models.batches import transfer_together
 from waltz.models.encoders.coalitions import join_states
 from waltz.models.encoders.encoder import Encoder, States
 from waltz.sources.images import load_image, open_images
@@ -317,8 +318,8 @@ def _fuse_texts(
         image = tuple(
             part.expand(len(text[0]), *part.shape[1:]) for part in image_states
         )
-        logits.append(encoder.fuse(text, image).double().cpu().numpy())
-    return np.concatenate(logits)
+        logits.append(encoder.fuse(text, image))
+    return np.concatenate(transfer_together(logits))
 
 
 def _split_into_batches(rows: Iterable[T], size: int) -> Iterator[list[T]]:

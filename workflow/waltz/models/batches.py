@@ -90,6 +90,23 @@ def compute_in_batches(
     return results
 
 
+def transfer_together(tensors: Sequence[torch.Tensor]) -> list[np.ndarray]:
+    """Return tensors of one device as float64 arrays of the same shapes, by one transfer to the host.
+
+    A transfer waits for all that the device has to do, so results of batches are best kept there.
+    """
+    if not tensors:
+        return []
+    # The host widens the numbers, so that the device needs no room for float64.
+    flat = torch.cat([tensor.flatten() for tensor in tensors]).cpu().double().numpy()
+    arrays, start = [], 0
+    for tensor in tensors:
+        stop = start + tensor.numel()
+        arrays.append(flat[start:stop].reshape(tensor.shape))
+        start = stop
+    return arrays
+
+
 def compute_in_halves(
     compute: Callable[[list[T]], np.ndarray], batch: list[T]
 ) -> np.ndarray:

@@ -13,7 +13,11 @@ import numpy as np
 import torch
 
 from waltz.core.text_diff import Span
-from waltz.models.batches import ProgressCallback, ignore_progress
+from waltz.models.batches import (
+    ProgressCallback,
+    ignore_progress,
+    transfer_together,
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,6 +120,21 @@ class Players:
 GamePlayers = TypeVar("GamePlayers", bound=Players)
 
 
+@dataclass(frozen=True, eq=False)
+class WaitingValues:
+    """Values of a batch that are still on their device.
+
+    Attributes:
+        game: Number of the game.
+        keys_of_rows: The coalitions of each row, as bytes.
+        values: Values of the rows, of shape (rows, outputs).
+    """
+
+    game: int
+    keys_of_rows: Sequence[Sequence[bytes]]
+    values: torch.Tensor
+
+
 class CoalitionValues(ABC, Generic[GamePlayers]):
     """Games that share one image, and the values of their coalitions that are known so far.
 
@@ -135,6 +154,7 @@ class CoalitionValues(ABC, Generic[GamePlayers]):
         self.requested: list[set[bytes]] = [set() for _ in players]
         self.progress: ProgressCallback = ignore_progress
         self._outputs = list(outputs)
+        self._waiting: list[WaitingValues] = []
 
     @torch.inference_mode()
     def values(self, coalitions: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -159,6 +179,7 @@ class CoalitionValues(ABC, Generic[GamePlayers]):
             new.append([key for key in dict.fromkeys(game_keys) if key not in known])
         if any(new):
             self._evaluate(new)
+            self._store_waiting()
         values = []
         for known, game_keys, n_outputs in zip(
             self.known, keys, self._outputs, strict=True
@@ -169,7 +190,25 @@ class CoalitionValues(ABC, Generic[GamePlayers]):
 
     @abstractmethod
     def _evaluate(self, new: list[list[bytes]]) -> None:
-        """Add the values of new coalitions of each game to `known`."""
+        """Add the values of new coalitions of each game, to `known` or by `_add_values`."""
+
+    def _add_values(
+        self, game: int, keys_of_rows: Sequence[Sequence[bytes]], values: torch.Tensor
+    ) -> None:
+        """Add the values of rows of a batch, of shape (rows, outputs), which stay on their device
+        until all batches are computed; a row may be that of several coalitions.
+        """
+        self._waiting.append(WaitingValues(game, keys_of_rows, values))
+        self.progress(sum(map(len, keys_of_rows)))
+
+    def _store_waiting(self) -> None:
+        """Bring the values of all batches to `known` by one transfer."""
+        # What waits is taken first: after an error, nothing is stored twice.
+        batches, self._waiting = self._waiting, []
+        arrays = transfer_together([batch.values for batch in batches])
+        for batch, array in zip(batches, arrays, strict=True):
+            for keys, values in zip(batch.keys_of_rows, array, strict=True):
+                self.known[batch.game].update(dict.fromkeys(keys, values))
 
 
 def encode_masks(masks: np.ndarray) -> list[bytes]:

@@ -41,7 +41,12 @@ from waltz.attribution.shapley.regression import (
     fit_subsets,
 )
 from waltz.attribution.t_shap import measure_t_shap
-from waltz.models.batches import ProgressCallback, ignore_progress, run_in_halves
+from waltz.models.batches import (
+    ProgressCallback,
+    ignore_progress,
+    run_in_halves,
+    transfer_together,
+)
 from waltz.models.encoders.coalitions import EncoderPlayers, cut_evenly, join_states
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
 from waltz.models.games import encode_masks
@@ -50,6 +55,8 @@ Vectors = Callable[[np.ndarray], np.ndarray]
 """Function that takes masks of one modality's maskable players, bool (k, players), and returns the
 encoder's vectors, float64 (k, width).
 """
+MAX_WAITING_BYTES = 2**28
+"""Bytes of vectors that are kept on their device before they are transferred to the host."""
 ENUMERATION_BATCH = 4096
 """Number of subsets whose vectors are in memory at once."""
 
@@ -665,7 +672,8 @@ def _compute_in_batches(
     progress: ProgressCallback,
 ) -> np.ndarray:
     """Return the vectors of some rows, computed batch by batch: float64 of shape (size, width)."""
-    vectors = []
+    vectors: list[np.ndarray] = []
+    waiting: list[torch.Tensor] = []
     for rows in cut_evenly(range(size), batch):
 
         def encode_rows(first: int, last: int, start: int = rows[0]) -> States:
@@ -673,6 +681,10 @@ def _compute_in_batches(
 
         # A batch that does not fit into memory is halved.
         states = run_in_halves(encode_rows, len(rows), join_states)
-        vectors.append(states[0].double().cpu().numpy())
+        waiting.append(states[0])
         progress(len(rows))
-    return np.concatenate(vectors)
+        # Vectors stay on their device as long as they take little memory there.
+        if sum(tensor.nbytes for tensor in waiting) > MAX_WAITING_BYTES:
+            vectors += transfer_together(waiting)
+            waiting = []
+    return np.concatenate([*vectors, *transfer_together(waiting)])

@@ -598,11 +598,6 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
             keys_of_rows.setdefault(self._build_row(index, key), []).append(key)
         return {row: keys_of_rows[row] for row in sorted(keys_of_rows)}
 
-    def _store(self, index: int, keys: Sequence[bytes], values: np.ndarray) -> None:
-        """Store the values of one row for its coalitions, and report the progress."""
-        self.known[index].update(dict.fromkeys(keys, values))
-        self.progress(len(keys))
-
     def _read_served(self, server: Server, index: int, rows: RowKeys) -> None:
         """Let a server read the rows of one game."""
         game = self.games[index]
@@ -618,7 +613,8 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
             )
             for row, values in zip(batch, values_of_rows, strict=True):
                 self.position_count += len(row)
-                self._store(index, rows[row], values)
+                self.known[index].update(dict.fromkeys(rows[row], values))
+                self.progress(len(rows[row]))
 
     def _build_served_prompt(
         self, server: Server, prompt: Prompt, row: Row
@@ -789,8 +785,7 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
         """Store the outcomes of a batch of rows; logits are of shape (rows, steps, vocabulary)."""
         game = self.games[index]
         outcomes = compute_outcomes(logits, game.targets, game.value)
-        for row, values in zip(batch, outcomes, strict=True):
-            self._store(index, rows[row], values)
+        self._add_values(index, [rows[row] for row in batch], outcomes)
 
     def _cut_batches(
         self, index: int, beginnings: list[Row], stop: int

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from waltz.core.errors import UserError
+from waltz.models.batches import transfer_together
 from waltz.models.decoders.decoder import (
     Decoder,
     PreparedImage,
@@ -110,8 +111,8 @@ def select_preceding_targets(targets: Sequence[int], value: str) -> tuple[int, .
 
 def compute_outcomes(
     logits: torch.Tensor, targets: Sequence[int], value: str
-) -> np.ndarray:
-    """Return the outcomes of targets: float64 of shape (rows, targets).
+) -> torch.Tensor:
+    """Return the outcomes of targets: float64 of shape (rows, targets), on the logits' device.
 
     Args:
         logits: After the prompt and each preceding target, of shape (rows, steps, vocabulary).
@@ -119,11 +120,11 @@ def compute_outcomes(
     """
     ids = torch.tensor(targets, device=logits.device)
     if value == FIRST_STEP:
-        return logits[:, 0, ids].double().cpu().numpy()
+        return logits[:, 0, ids].double()
     # Step i predicts target i: take one logit of the vocabulary axis at each step.
     indices = ids.expand(len(logits), -1)[..., None]
     target_logits = logits.gather(-1, indices)[..., 0]
-    return OUTCOMES[value](logits, target_logits).cpu().numpy()
+    return OUTCOMES[value](logits, target_logits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +218,7 @@ def score_targets(
             for prompt, picture in zip(prompts, images, strict=True)
         ]
         return _score_served_targets(decoder.server, served, targets, value)
-    scores: list[np.ndarray] = []
+    scores: list[torch.Tensor] = []
     # Prompts of an image stand together; those without an image may begin alike, too.
     for _, group in groupby(
         zip(prompts, images, targets, strict=True), key=lambda row: id(row[1])
@@ -227,7 +228,7 @@ def score_targets(
             for prompt, picture, prompt_targets in group
         ]
         scores.extend(_score_rows(decoder, rows, value))
-    return scores
+    return transfer_together(scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,10 +270,11 @@ def _build_target_row(
 
 def _score_rows(
     decoder: Decoder, rows: Sequence[TargetRow], value: str
-) -> list[np.ndarray]:
+) -> list[torch.Tensor]:
     """Return the outcomes of rows of one image: their common beginning is read once, then the
     endings together.
     """
+    # Positions of a row in the network, its targets included.
     lengths = [len(row.ids) for row in rows]
     shared = _count_shared_positions(rows)
     can_share = len(rows) > 1 and decoder.network.can_reuse(max(lengths))
@@ -286,16 +288,15 @@ def _score_rows(
         images=[prompt.image],
     )
     _, states = decoder.network.compute_logits(beginning)
-    scores: list[np.ndarray] = [np.empty(0)] * len(rows)
+    scores: dict[int, torch.Tensor] = {}
     for batch in _batch_by_length(
         lengths, decoder.positions_per_batch, MAX_LENGTH_RATIO
     ):
         values_of_rows = _score_endings(
             decoder, [rows[index] for index in batch], shared, states, value
         )
-        for index, values in zip(batch, values_of_rows, strict=True):
-            scores[index] = values
-    return scores
+        scores |= dict(zip(batch, values_of_rows, strict=True))
+    return [scores[index] for index in range(len(rows))]
 
 
 def _count_shared_positions(rows: Sequence[TargetRow]) -> int:
@@ -318,7 +319,7 @@ def _score_endings(
     start: int,
     states: States,
     value: str,
-) -> list[np.ndarray]:
+) -> list[torch.Tensor]:
     """Return the outcomes of rows that are read from a position on.
 
     Args:
@@ -396,7 +397,8 @@ def score_targets_in_batches(
             )
         )
     preceding = select_preceding_targets(targets, value)
-    scores = np.empty((len(prompts), len(targets)))
+    outcomes: list[torch.Tensor] = []
+    order: list[int] = []
     # With padding, rows of similar length share a pass; without it, rows of one length.
     lengths = [len(prompt.ids) + len(preceding) for prompt in prompts]
     can_pad = decoder.network.can_pad(max(lengths, default=0))
@@ -414,7 +416,11 @@ def score_targets_in_batches(
             ),
         )
         logits, _ = decoder.network.compute_logits(request)
-        scores[batch] = compute_outcomes(logits, targets, value)
+        outcomes.append(compute_outcomes(logits, targets, value))
+        order += batch
+    scores = np.empty((len(prompts), len(targets)))
+    if order:
+        scores[order] = np.concatenate(transfer_together(outcomes))
     return scores
 
 
@@ -654,10 +660,12 @@ def _append_tokens(
         # Rounding could decide between two tokens, so these rows are read alone, as if they were
         # not in a batch.
         alone = [generations[row] for row in uncertain]
-        exact_logits = [
-            _read_rows(decoder, [generation.prompt], [generation.tokens])[0][:, -1]
-            for generation in alone
-        ]
+        exact_logits = []
+        for generation in alone:
+            row_logits, _ = _read_rows(
+                decoder, [generation.prompt], [generation.tokens]
+            )
+            exact_logits.append(row_logits[:, -1])
         exact_tokens, _ = choose_tokens(
             _forbid_early_ends(decoder, alone, torch.cat(exact_logits)),
             sampling,
@@ -675,16 +683,16 @@ def _draw_noise(
     """Return standard Gumbel noise of each generation's random generator: float64 of the logits'
     shape.
     """
-    # -ln(-ln u): the highest logit plus noise is a draw from the softmax. The numbers are those of
-    # the host's generators, so that a draw does not depend on the device.
-    uniform = torch.stack(
-        [
-            torch.rand(
-                logits.shape[-1], generator=generation.generator, dtype=torch.float64
-            )
-            for generation in generations
-        ]
-    )
+    # The numbers are those of the host's generators, one for each generation, so that a draw depends
+    # neither on the device nor on the batch.
+    rows = []
+    for generation in generations:
+        row = torch.rand(
+            logits.shape[-1], generator=generation.generator, dtype=torch.float64
+        )
+        rows.append(row)
+    uniform = torch.stack(rows)
+    # -ln(-ln u): the highest logit plus noise is a draw from the softmax.
     tiny = torch.finfo(torch.float64).tiny
     return -torch.log(-torch.log(uniform.to(logits.device).clamp_min(tiny)))
 
@@ -693,14 +701,14 @@ def _forbid_early_ends(
     decoder: Decoder, generations: Sequence[Generation], logits: torch.Tensor
 ) -> torch.Tensor:
     """Return the logits, with end tokens at negative infinity in generations that are too short."""
-    short_rows = [
-        row
-        for row, generation in enumerate(generations)
-        if len(generation.tokens) < generation.min_tokens
-    ]
+    short_rows = []
+    for row, generation in enumerate(generations):
+        if len(generation.tokens) < generation.min_tokens:
+            short_rows.append(row)
     if not short_rows or not decoder.ends:
         return logits
     allowed = logits.clone()
+    # Of shape (rows, 1), so that each row has all end tokens.
     rows = torch.tensor(short_rows, device=logits.device)
     allowed[rows[:, None], sorted(decoder.ends)] = -torch.inf
     return allowed
@@ -739,6 +747,7 @@ def choose_tokens(
     best = scores.topk(min(2, scores.shape[-1]))
     if scores.shape[-1] > 1:
         is_certain = is_certain & (best.values[:, 0] - best.values[:, 1] > rounding)
+    # Tokens and both marks of all rows are one tensor, so that they are transferred together.
     is_finite = logits.amax(dim=-1).isfinite()
     columns = torch.stack([best.indices[:, 0], is_certain.long(), is_finite.long()])
     tokens, certain, finite = columns.tolist()

@@ -5,6 +5,7 @@ Each image and each text of a block is encoded once, without padding."""
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -16,7 +17,12 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.model_registry import compute_fingerprint, get_encoder_module
-from waltz.models.batches import ProgressCallback, compute_in_halves, ignore_progress
+from waltz.models.batches import (
+    ProgressCallback,
+    compute_in_halves,
+    ignore_progress,
+    transfer_together,
+)
 from waltz.models.encoders.encoder import (
     Encoder,
     States,
@@ -283,13 +289,15 @@ def _compute_outputs(
             tensor.shape for tensor in (*text_states[text], *image_states[name])
         )
 
-    outputs: dict[Pair, list[float]] = {}
+    outputs: list[torch.Tensor] = []
+    order: list[Pair] = []
     for pairs in _group_by_shape(list(batch), get_shapes, encoder.pairs_per_batch):
         text_batch = _stack_rows([text_states[text] for _, text in pairs])
         image_batch = _stack_rows([image_states[name] for name, _ in pairs])
-        numbers = read_output(encoder, text_batch, image_batch).double().cpu().tolist()
-        outputs |= dict(zip(pairs, numbers, strict=True))
-    return np.array([outputs[pair] for pair in batch], dtype=np.float64)
+        outputs.append(read_output(encoder, text_batch, image_batch))
+        order += pairs
+    numbers = dict(zip(order, chain(*transfer_together(outputs)), strict=True))
+    return np.array([numbers[pair] for pair in batch], dtype=np.float64)
 
 
 def _try_each(

@@ -389,11 +389,10 @@ class EncoderCoalitions(CoalitionValues[EncoderPlayers]):
                 return (self.encoder.fuse(text, image),)
 
             (logits,) = run_in_halves(fuse, last - first, join_states)
-            values = self._outcome(logits).double().cpu().numpy()  # (last - first,)
-            self.known[coalitions.game].update(
-                zip(keys[first:last], values[:, None], strict=True)
-            )
-            self.progress(last - first)
+            # (last - first, 1): an encoder's game has one output.
+            values = self._outcome(logits).double()[:, None]
+            rows = [[key] for key in keys[first:last]]
+            self._add_values(coalitions.game, rows, values)
         self.pair_count += len(keys)
 
 
