@@ -178,6 +178,9 @@ def test_a_thing_beside_others_needs_a_second_caption() -> None:
         "A cup and a pizza are on a table.",
         "A boy walks with a dog.",
         "A cat, a dog and a sheep play.",
+        "A man holds a spoon.",
+        "There is a dog.",
+        "A man stands next to a dog.",
     ):
         refused = [
             outcome

@@ -66,6 +66,9 @@ def find_reasons(caption):
         ("There is no dog on a sofa.", "sofa", rules.NEGATION),
         ("Shelves without doors on a wall", "wall", rules.NEGATION),
         ("A hat on his head", "head", rules.NOT_COUNTED),
+        ("The latest model stands on a stage.", "model", rules.OTHER_QUANTITY),
+        ("A man may hold a bottle.", "bottle", rules.NEGATION),
+        ("Moss that resembles a carpet.", "carpet", rules.COMPARED),
         ("A tree on the left side of a house.", "side", rules.NOT_COUNTED),
         ("A boat drifts in the background.", "background", rules.NOT_COUNTED),
         ("Two women walk arm in arm.", "women", rules.JOINT),
@@ -238,6 +241,13 @@ def test_a_question_is_refused():
             (
                 "A single photo shows a cow and its calf.",
                 "Some photos show a cow and its calf.",
+            ),
+        ),
+        (
+            "A movie has no plot but it is obvious that a man acts.",
+            (
+                "Exactly one movie has no plot but it is obvious that a man acts.",
+                "Some movies have no plot but it is obvious that a man acts.",
             ),
         ),
         (

@@ -34,6 +34,7 @@ def test_prepositions_are_found_whole(caption, prepositions):
     [
         "Two dogs sleep.",
         "A man holding down a box.",  # a particle
+        "Feet that point in opposite directions",
         "A man stops to eat.",  # an infinitive
         "A sign that says 'park on the left side'",
         "A road of about 4.8 km",

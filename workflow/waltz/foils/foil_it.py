@@ -34,7 +34,7 @@ from waltz.foils.english.coco_nouns import (
 from waltz.foils.english.nouns import pluralize
 from waltz.foils.english.numerals import is_denied, is_quoted
 from waltz.foils.english.parsing import parse_rows
-from waltz.foils.english.patterns import TokenPattern
+from waltz.foils.english.patterns import TokenPattern, matches_one_of
 from waltz.foils.english.sentences import capitalize
 from waltz.sources.records import CaptionRecord, FoilPairRecord
 
@@ -55,7 +55,21 @@ BESIDE_OTHERS = (
     "such a thing may be in the image as well, and only one caption says what is there"
 )
 CONJUNCT = TokenPattern(relations=("conj",))
-ADDED = TokenPattern(relations=("pobj",), head=TokenPattern(words=("with",)))
+NEIGHBOR = TokenPattern(words=("with", "beside", "near", "by", "alongside"))
+NEXT_TO = TokenPattern(
+    words=("to", "of"), head=TokenPattern(words=("next", "close", "front"))
+)
+ADDED = (
+    CONJUNCT,
+    TokenPattern(relations=("pobj",), head=NEIGHBOR),
+    TokenPattern(relations=("pobj",), head=NEXT_TO),
+)
+EXISTENTIAL = TokenPattern(relations=("expl",))
+OBJECT = TokenPattern(relations=("dobj",))
+POSSESSION = {
+    "carry", "contain", "display", "feature", "get", "have", "hold", "include", "show", "wear",
+}  # fmt: skip
+"""Verbs whose object does not exclude another object."""
 AFTER_ARTICLE = TokenPattern(before=TokenPattern(words={"a", "an"}))
 
 
@@ -138,14 +152,13 @@ def _explain_no_exchange(tokens: Sequence[Token]) -> str | None:
 
 
 def _is_added(token: Token) -> bool:
-    """Return True for a thing that stands beside others ("a cup and a fork", "a dog with a cat"): the
-    foil may name one more thing of the image.
+    """Return True for a thing that stands next to others or is one of those that somebody has ("a cup
+    and a fork", "a dog with a cat", "there is a dog"): the foil may name one more thing of the image.
     """
-    return (
-        CONJUNCT.matches(token)
-        or CONJUNCT.matches_any(token.children)
-        or ADDED.matches(token)
-    )
+    verb = token.head
+    is_object = OBJECT.matches(token) and verb.lemma_ in POSSESSION
+    is_listed = matches_one_of(token, ADDED) or CONJUNCT.matches_any(token.children)
+    return is_object or is_listed or EXISTENTIAL.matches_any(verb.children)
 
 
 def _replace_nouns(doc: Doc, tokens: Sequence[Token], foil_noun: str) -> str:

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 from spacy.tokens import Doc, Span, Token
 
+from waltz.foils.english.nouns import singularize
 from waltz.foils.english.numerals import is_denied, is_quoted
 from waltz.foils.english.patterns import TokenPattern, matches_one_of
+from waltz.foils.english.quantifiable import is_abstract
 
 BESIDE = ("far from", "inside", "on top of", "under")
 INSIDE = ("outside", "behind", "on top of", "next to")
@@ -18,8 +20,8 @@ BELOW = ("above", "on top of", "next to")
 ABOVE = ("under", "below", "beneath")
 CONTRARY = {
     "above": ABOVE,
-    "across": ("along", "under"),
-    "along": ("across", "away from"),
+    "across": ("under",),
+    "along": ("away from",),
     "alongside": BESIDE,
     "among": ("above", "far from"),
     "around": ("on top of", "under", "far from"),
@@ -187,14 +189,14 @@ def _places_thing(preposition: Span) -> bool:
         return False
     name = preposition.text.lower()
     governor = first.head
-    if is_quoted(first) or is_denied(governor):
+    if is_quoted(first) or is_denied(governor) or is_abstract(governor.lower_):
         return False
     return _is_place(thing, name) and not _belongs_to_verb(governor, name)
 
 
 def _is_place(thing: Token, name: str) -> bool:
     """Return True for a thing of which another preposition than `name` can be false."""
-    if thing.lower_ in NO_PLACES:
+    if not NO_PLACES.isdisjoint((thing.lower_, singularize(thing.lower_))):
         return False
     if name in ("up", "down"):
         return thing.lower_ in SLOPES

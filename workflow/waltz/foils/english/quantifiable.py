@@ -9,7 +9,7 @@ words know those of their lists alone; WordNet's tables keep these lists short.
 import re
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, filterfalse
 
 from inflect import pl_sb_uninflected_complete, pl_sb_uninflected_endings
 from lemminflect import getAllLemmas
@@ -60,19 +60,20 @@ FIXED_EXPRESSION = "the noun is part of a fixed expression"
 SHARED_ARTICLE = "two nouns or adjectives share one determiner"
 UNCLEAR_PRONOUN = "a pronoun may refer to this noun or to another one"
 PREDICATE = "the noun says what another thing is"
+COMPARED = "the thing is only compared"
 COUNTED_AGAIN = "a later word counts the things again"
 
 NEGATORS = {
-    "n't", "absence", "absent", "avoid", "avoiding", "barely", "cannot", "devoid", "except", "excluding", "fail",
-    "fails", "hardly", "lack", "lacking", "lacks", "minus", "missing", "neither", "never", "nil", "no", "nobody",
-    "none", "nor", "not", "nothing", "nowhere", "rarely", "refuse", "refuses", "scarcely", "seldom", "unlike",
-    "without",
+    "absence", "absent", "avoid", "avoiding", "barely", "cannot", "devoid", "except", "excluding", "fail", "fails",
+    "hardly", "lack", "lacking", "lacks", "may", "maybe", "might", "minus", "missing", "n't", "neither", "never",
+    "nil", "no", "nobody", "none", "nor", "not", "nothing", "nowhere", "perhaps", "possibly", "rarely", "refuse",
+    "refuses", "scarcely", "seldom", "unlike", "without",
 }  # fmt: skip
 """Words after which things may not be there."""
 DEGREES = {
-    "about", "almost", "approximately", "around", "at", "enough", "exactly", "fewer", "just", "least", "less",
-    "mere", "more", "most", "much", "nearly", "only", "or", "over", "per", "roughly", "same", "some", "than",
-    "under", "up",
+    "about", "almost", "approximately", "around", "at", "atleast", "enough", "exactly", "fewer", "just", "last",
+    "least", "less", "mere", "more", "most", "much", "nearly", "next", "only", "or", "over", "per", "roughly",
+    "same", "some", "than", "under", "up",
 }  # fmt: skip
 """Words that modify a quantity ("at least two", "only one", "one or two")."""
 LARGE_QUANTITIES = {
@@ -179,8 +180,8 @@ OPPOSITES = {
 PLURAL_MODIFIERS = {"arts", "sales", "sports"}
 """Plurals that modify another noun ("a sports car")."""
 FIXED_BEFORE_OF = {
-    "absence", "act", "aftermath", "area", "company", "course", "direction", "midst", "name", "presence", "process",
-    "spirit",
+    "absence", "act", "aftermath", "area", "company", "course", "direction", "form", "midst", "name", "presence",
+    "process", "spirit",
 }  # fmt: skip
 """Nouns of prepositions such as "in the midst of", beside abstract nouns."""
 FIXED_WITH_THE = {"scene", "move", "run", "job", "phone", "loose", "go", "air"}
@@ -229,10 +230,25 @@ JOINT_VERBS = {
 }
 """Verbs that mean one action with a bare object of the words before ("holding hands")."""
 OWN_DETERMINER = TokenPattern(relations={"det", "poss"})
+COMPARISON = TokenPattern(
+    words={"resemble", "resembles", "resembled", "resembling", "like"},
+    parts_of_speech={"ADP", "SCONJ", "VERB"},
+)
+ADJECTIVE = TokenPattern(parts_of_speech={"ADJ"})
+MODIFIER_OF_NOUN = TokenPattern(parts_of_speech={"ADJ", "DET", "NOUN", "NUM", "PROPN"})
+CLAUSE = TokenPattern(relations={"ccomp", "csubj", "xcomp"})
+NAMING = TokenPattern(parts_of_speech={"NOUN", "PROPN", "PRON"})
+SEVERAL = TokenPattern(words={"all", "both", "they", "we", "people"})
+VERB = TokenPattern(parts_of_speech={"VERB", "AUX"})
+UNIQUE = TokenPattern(tags={"JJS", "RBS"})
+"""Superlatives, which one thing has alone ("the latest model")."""
 NAME_TAG = TokenPattern(tags={"NNP"})
 NOUN = TokenPattern(tags={"NN", "NNS", "NNP", "NNPS"})
 PLURAL = TokenPattern(tags={"NNS"})
 COMMON_NOUN = TokenPattern(parts_of_speech={"NOUN"})
+PREPOSITION = TokenPattern(parts_of_speech={"ADP"})
+OF = TokenPattern(words={"of"})
+INFINITIVE_MARK = TokenPattern(tags={"TO"})
 SUBJECT = TokenPattern(relations={"nsubj", "nsubjpass"})
 NUMERAL = TokenPattern(tags={"CD"})
 CLAUSE_OF_NOUN = TokenPattern(relations={"relcl"})
@@ -311,9 +327,7 @@ def _is_torn(phrase: NounPhrase) -> bool:
         follows_possessive = doc[max(index - 1, 0)].tag_ == "POS"
         if before not in OPENING and not (before.isspace() or follows_possessive):
             return True
-    has_hyphen = any(
-        token.text in HYPHENS for token in doc[phrase.stem : phrase.stem + 1]
-    )
+    has_hyphen = doc[phrase.stem].text in HYPHENS
     after = doc[phrase.head.i + 1 :].text[:1]
     ends_in_word = not phrase.head.whitespace_ and (after.isalnum() or after in HYPHENS)
     return has_hyphen or ends_in_word
@@ -323,9 +337,8 @@ def _begins_earlier(phrase: NounPhrase) -> bool:
     """Return True where an adjective, numeral or noun directly before a phrase belongs to it ("two
     shirtless" before "young boys", "crowd" before "watches").
     """
-    parts = {"ADJ", "DET", "NOUN", "NUM", "PROPN"}
     is_bare = not phrase.determiners
-    return is_bare and any(token.pos_ in parts for token in _get_before(phrase))
+    return is_bare and MODIFIER_OF_NOUN.matches_any(_get_before(phrase))
 
 
 def has_doubtful_verb(phrase: NounPhrase) -> bool:
@@ -440,26 +453,24 @@ def _is_in_name(phrase: NounPhrase) -> bool:
     # "the Orion constellation" is a single one by its name.
     has_the = any(token.lower_ == "the" for token in phrase.determiners)
     is_family = head.is_title and head.tag_ == "NNPS"  # "the Smiths"
-    if has_the and (is_family or NAME_TAG.matches_any(phrase.words[:-1])):
-        return True
+    is_single = has_the and (is_family or NAME_TAG.matches_any(phrase.words[:-1]))
     is_name = head.is_title and head.tag_ in {"NNP", "NNPS"}
     # At the start of a text a capital says nothing.
     is_noun = phrase.start == 0 and (phrase.determiners or is_in_wordnet(head.lower_))
-    return has_title or (is_name and not is_noun)
+    return has_title or is_single or (is_name and not is_noun)
 
 
 def _has_unit(phrase: NounPhrase) -> bool:
     """Return True for a unit of measurement, time or money with a number ("4.8 km")."""
     is_unit = singularize(phrase.head.lower_) in UNITS
-    return is_unit and any(
-        token.like_num or token.is_digit for token in phrase.determiners
-    )
+    return is_unit and any(token.like_num for token in phrase.determiners)
 
 
 def _keeps_quantity(phrase: NounPhrase) -> bool:
     """Return True where a quantity would be left next to the new quantifier."""
     left = [token.lower_ for token in phrase.words[:-1]]
-    if any(map(_is_quantity, left)) or not DEGREES.isdisjoint(left):
+    is_limited = not DEGREES.isdisjoint(left) or UNIQUE.matches_any(phrase.words[:-1])
+    if is_limited or any(map(_is_quantity, left)):
         return True
     # "at least two": words before the phrase, or determiners that the quantifier does not replace.
     has_number = any(token.like_num for token in phrase.determiners)
@@ -499,7 +510,7 @@ def _is_part_of_quantity(phrase: NounPhrase) -> bool:
     """Return True for a noun that counts others ("hundreds of"), and for what it counts."""
     head = phrase.head.lower_
     after = [token.lower_ for token in _get_after(phrase)]
-    if any(token.lower_ == "of" for token in phrase.determiners):
+    if OF.matches_any(phrase.determiners):
         return True
     is_measure = _is_among(head, MEASURES)
     if head in LARGE_QUANTITIES or (is_measure and after == ["of"]):
@@ -529,25 +540,20 @@ def _differs_in_number(phrase: NounPhrase) -> bool:
 def _may_be_verb(phrase: NounPhrase) -> bool:
     """Return True for a verb in -ing or an infinitive that is taken for a noun."""
     word = phrase.head.lower_
-    before = _get_before(phrase)
     lemmas = getAllLemmas(word)
-    follows_to = any(token.tag_ == "TO" for token in before)
-    if follows_to and not phrase.determiners and "VERB" in lemmas:
-        return True
-    may_be_adverb = not phrase.determiners and word in read_words("adverbs")
-    is_noun = "NOUN" in lemmas and not may_be_adverb
-    if lemmas and not is_noun and not is_in_wordnet(word):  # "thus"
-        return True
-    # "a woman exit"
-    partner = phrase.words[-2:-1]
-    follows_being = any(map(_is_being, NOUN.select(partner)))
-    if follows_being and not phrase.determiners and "VERB" in lemmas:
-        return True
-    if "VERB" in lemmas and _is_only_verb(phrase):
-        return True
+    is_bare = not phrase.determiners
+    may_be_adverb = is_bare and word in read_words("adverbs")  # "thus"
+    is_noun = ("NOUN" in lemmas and not may_be_adverb) or is_in_wordnet(word)
+    if "VERB" not in lemmas:
+        return bool(lemmas) and not is_noun
+    # "to exit", "a woman exit"
+    follows_to = INFINITIVE_MARK.matches_any(_get_before(phrase))
+    partner = NOUN.select(phrase.words[-2:-1])
+    follows_subject = follows_to or any(map(_is_being, partner))
     # "a bull standing in a field": the determiner is of another noun.
     is_participle = word.endswith("ing") and word not in NOUNS_IN_ING
-    return is_participle and "VERB" in lemmas
+    is_verb = is_participle or _is_only_verb(phrase) or not is_noun
+    return is_verb or (is_bare and follows_subject)
 
 
 def _is_only_verb(phrase: NounPhrase) -> bool:
@@ -599,7 +605,7 @@ def _is_uncounted(phrase: NounPhrase) -> bool:
     if _is_among(word, UNCOUNTABLE | SINGLE_PARTS) or _is_opposite_side(phrase):
         return True
     if determiners & DEFINITES:
-        return _is_abstract(word)
+        return is_abstract(word)
     return not (_is_known_thing(phrase) or _is_in_list(phrase))
 
 
@@ -628,7 +634,7 @@ def _is_known_thing(phrase: NounPhrase) -> bool:
     if word in read_categories() or _is_person(word):
         return True
     if phrase.start == 0:
-        return not _is_abstract(word)
+        return not is_abstract(word)
     modifiers = phrase.words[:-1]
     has_name = NAME_TAG.matches_any(modifiers)  # "Eiffel tower"
     return bool(modifiers) and not has_name and word in read_words("things")
@@ -638,7 +644,8 @@ def _is_person(word: str) -> bool:
     return word in PEOPLE or word in read_words("people")
 
 
-def _is_abstract(word: str) -> bool:
+def is_abstract(word: str) -> bool:
+    """Return True for a noun of something abstract, a substance or a time that captions do not count."""
     return word in read_words("abstract") and word not in COUNTED
 
 
@@ -685,19 +692,17 @@ def _is_shared_out(phrase: NounPhrase) -> bool:
         owner = _find_subject(head.head)
     elif head.dep_ == "pobj" and head.head.lower_ in POSSESSIVE_PREPOSITIONS:
         owner = head.head.head
-        if owner.pos_ in {"VERB", "AUX"}:
-            owner = _find_subject(owner)
-    if owner is None or owner == head or owner.pos_ not in {"NOUN", "PROPN", "PRON"}:
+        owner = _find_subject(owner) if VERB.matches(owner) else owner
+    if owner is None or owner == head or not NAMING.matches(owner):
         return False
-    is_several = owner.lower_ in {"all", "both", "they", "we", "people"}
-    return is_several or "pl" in list_numbers(owner)
+    return SEVERAL.matches(owner) or "pl" in list_numbers(owner)
 
 
 def _find_subject(verb: Token) -> Token | None:
     """Return the subject of a verb, or the noun that a participle modifies; None without one."""
-    for child in verb.children:
-        if child.dep_ in {"nsubj", "nsubjpass"}:
-            return child
+    subject = SUBJECT.find(verb.children)
+    if subject is not None:
+        return subject
     if verb.dep_ in {"acl", "relcl"}:
         return verb.head
     return _find_subject(verb.head) if verb.dep_ in {"conj", "advcl", "xcomp"} else None
@@ -707,19 +712,17 @@ def _is_joint(phrase: NounPhrase) -> bool:
     """Return True for several things that do what one cannot do alone ("walk arm in arm")."""
     if "pl" not in list_numbers(phrase.head):
         return False
-    if AMONG_THEM.matches_any(phrase.head.sent):
-        return True
     # "men sitting next to each other"
     modifiers = {token.lower_ for token in phrase.head.subtree}
-    if {"each", "other"} <= modifiers or modifiers & VARIETIES:
+    tells_apart = {"each", "other"} <= modifiers or modifiers & VARIETIES
+    if tells_apart or AMONG_THEM.matches_any(phrase.head.sent):
         return True
     # "boats scattered on a lake", "people gather"
     if any(verb.lemma_ in SPREAD for verb in (phrase.head.head, *phrase.head.children)):
         return True
     if phrase.head.dep_ not in {"nsubj", "nsubjpass", "ROOT", "attr"}:
         return False
-    if any(map(_is_joint_object, phrase.head.sent)):  # "women hold hands"
-        return True
+    holds_hands = any(map(_is_joint_object, phrase.head.sent))
     words = [token.lower_ for token in phrase.head.sent]
     # "arm in arm", "side by side"
     repeats = zip(words, words[1:], words[2:], strict=False)
@@ -727,7 +730,8 @@ def _is_joint(phrase: NounPhrase) -> bool:
         first == last and middle.isalpha() and middle != "and"
         for first, middle, last in repeats
     )
-    return has_repeat or any(joint.issubset(words) for joint in JOINT_WORDS)
+    has_words = any(joint.issubset(words) for joint in JOINT_WORDS)
+    return holds_hands or has_repeat or has_words
 
 
 def _is_joint_object(noun: Token) -> bool:
@@ -741,14 +745,13 @@ def _is_fixed(phrase: NounPhrase) -> bool:
     before, after = _get_before(phrase), _get_after(phrase)
     if _is_joint_object(phrase.head) and not phrase.determiners:
         return True
-    if not before or before[-1].pos_ != "ADP" or len(phrase.words) > 1:
+    if len(phrase.words) > 1 or not PREPOSITION.matches_any(before):
         return False
     word = phrase.head.lower_
-    is_abstract = _is_abstract(word)
-    if after and after[0].lower_ == "of":
-        return is_abstract or word in FIXED_BEFORE_OF
+    if OF.matches_any(after):
+        return is_abstract(word) or word in FIXED_BEFORE_OF
     determiners = [token.lower_ for token in phrase.determiners]
-    return determiners == ["the"] and (is_abstract or word in FIXED_WITH_THE)
+    return determiners == ["the"] and (is_abstract(word) or word in FIXED_WITH_THE)
 
 
 def _shares_article(phrase: NounPhrase) -> bool:
@@ -788,6 +791,13 @@ def _is_predicate(phrase: NounPhrase) -> bool:
     return SINGULAR_ARTICLE.matches_any(predicate.lefts)
 
 
+def _is_compared(phrase: NounPhrase) -> bool:
+    """Return True for what another thing is like ("moss that resembles a carpet"): it is like
+    several of them, too.
+    """
+    return COMPARISON.matches(phrase.head.head)
+
+
 def _is_counted_again(phrase: NounPhrase) -> bool:
     """Return True for several things of which a later word picks some ("two dogs, one all wet")."""
     head = phrase.head
@@ -819,12 +829,19 @@ def _find_rivals(doc: Doc) -> frozenset[Token]:
 
 def resolve_pronouns(doc: Doc, nouns: Sequence[Token]) -> dict[Token, Token]:
     """Return for each pronoun the noun to which it refers; a pronoun without antecedent is absent."""
-    antecedents = {}
-    for pronoun in PRONOUN.select(doc):
-        meant = _list_meant(pronoun, nouns)
-        if meant:
-            antecedents[pronoun] = meant[0]
-    return antecedents
+    pronouns = filterfalse(_is_expletive, PRONOUN.select(doc))
+    meant = {pronoun: _list_meant(pronoun, nouns) for pronoun in pronouns}
+    return {
+        pronoun: antecedents[0] for pronoun, antecedents in meant.items() if antecedents
+    }
+
+
+def _is_expletive(pronoun: Token) -> bool:
+    """Return True for a subject that announces a clause ("it is obvious that")."""
+    siblings = list(pronoun.head.children)
+    is_subject = pronoun.lower_ == "it" and SUBJECT.matches(pronoun)
+    states = ADJECTIVE.matches_any(siblings) and CLAUSE.matches_any(siblings)
+    return is_subject and states
 
 
 def _list_meant(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
@@ -877,6 +894,7 @@ RULES: tuple[tuple[str, Callable[[NounPhrase], bool]], ...] = (
     (FIXED_EXPRESSION, _is_fixed),
     (SHARED_ARTICLE, _shares_article),
     (PREDICATE, _is_predicate),
+    (COMPARED, _is_compared),
     (COUNTED_AGAIN, _is_counted_again),
     (UNCLEAR_PRONOUN, _has_unclear_pronoun),
 )
