@@ -76,7 +76,18 @@ POSSESSIVE = TokenPattern(tags=("PRP$",))
 # "Without some flowers" and "without two dogs" are no plain denials.
 QUANTITY = TokenPattern(tags=("CD", "PDT", "PRP$"))
 QUANTITY_WORD = TokenPattern(
-    words=("some", "many", "several", "the", "multiple", "various", "few", "lot", "all")
+    words=(
+        "some",
+        "many",
+        "several",
+        "the",
+        "multiple",
+        "various",
+        "few",
+        "lot",
+        "all",
+        "no",
+    )
 )
 PAST = TokenPattern(tags=("VBD", "VBN"))
 SLOPES = frozenset((

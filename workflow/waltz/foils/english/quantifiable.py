@@ -692,7 +692,8 @@ def _is_shared_out(phrase: NounPhrase) -> bool:
         owner = _find_subject(head.head)
     elif head.dep_ == "pobj" and head.head.lower_ in POSSESSIVE_PREPOSITIONS:
         owner = head.head.head
-        owner = _find_subject(owner) if VERB.matches(owner) else owner
+        if VERB.matches(owner):
+            owner = _find_subject(owner)
     if owner is None or owner == head or not NAMING.matches(owner):
         return False
     return SEVERAL.matches(owner) or "pl" in list_numbers(owner)
