@@ -1,12 +1,13 @@
 """CPU and wall seconds of each rule's jobs in a run, and how many of them are imports.
 
-Usage: python benchmarks/jobs.py [--keep FOLDER] [--modules RULE] [ARGUMENT OF SNAKEMAKE ...]
+Usage: python benchmarks/jobs.py [--keep FOLDER] [--modules RULE] [--docs FOLDER] [ARGUMENT OF SNAKEMAKE ...]
 
 Runs Snakemake (by default `snakemake --cores 2`, so the default study) in a copy of the checkout's
 files, where no result exists yet. Every Python process notes its CPU seconds (user and system, all
 threads) when it starts, before and after each import that no other import caused, and at its end.
 CPU seconds hardly depend on what else the machine does; wall seconds are meant for an idle one.
-`--modules` lists the imports of one rule's jobs.
+`--modules` lists the imports of one rule's jobs; `--docs docs/explanation` renews `speed-jobs.json`
+and the table of `speed.md` that is made from it.
 """
 
 import argparse
@@ -22,7 +23,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 CHECKOUT = Path(__file__).parents[1]
-SNAKEMAKE = "(Snakemake itself)"
+NO_JOBS = ("(Snakemake itself)", "(job server)")
+"""Processes that are no jobs; the server waits most of its wall seconds."""
+TABLE_BEGIN, TABLE_END = "<!-- jobs -->", "<!-- end -->"
+"""Marks around the table of the page."""
+SHOWN_CPU_SECONDS = 5
+"""CPU seconds of a rule's jobs from which the page shows the rule."""
 TIMER = """
 import _frozen_importlib, atexit, json, os, sys, threading, time
 
@@ -107,29 +113,65 @@ def run_snakemake(
     ], seconds
 
 
-def format_rules(jobs: list[dict[str, Any]]) -> list[str]:
-    """Return a Markdown table with a row for each rule, by CPU seconds, and one for all jobs."""
+def sum_rules(jobs: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
+    """Return wall and CPU seconds, and CPU seconds of imports, of each rule and of all jobs.
+
+    Args:
+        jobs: Times of each process.
+        seconds: Wall seconds of the run.
+    """
     rules: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for job in jobs:
         rules[job["rule"]].append(job)
+    rows = [sum_jobs(rule, rules[rule]) for rule in rules]
+    rows.sort(key=lambda row: -row["cpu"])
+    all_jobs = sum_jobs("all jobs", [job for job in jobs if job["rule"] not in NO_JOBS])
+    return {
+        "seconds": round(seconds),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[2], 1),
+        "rules": [*rows, all_jobs],
+    }
+
+
+def sum_jobs(name: str, jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the sums of some jobs' times."""
+    return {
+        "rule": name,
+        "jobs": len(jobs),
+        "wall": round(sum(job["wall"] for job in jobs), 1),
+        "cpu": round(sum(job["cpu"] for job in jobs), 1),
+        "imports": round(sum(sum(job["imports"].values()) for job in jobs), 1),
+    }
+
+
+def format_rules(record: dict[str, Any], min_cpu: float = 0) -> str:
+    """Return a Markdown table with a row for each rule that took at least `min_cpu` CPU seconds, and
+    one for all jobs; below it the wall seconds of the run.
+    """
     lines = [
         "| rule | jobs | wall s | CPU s | of these imports |",
         "|---|---|---|---|---|",
     ]
-    for rule in sorted(rules, key=lambda name: -sum(job["cpu"] for job in rules[name])):
-        lines.append(format_row(rule, rules[rule]))
-    return [
-        *lines,
-        format_row("all jobs", [job for job in jobs if job["rule"] != SNAKEMAKE]),
-    ]
+    for row in record["rules"]:
+        if row["cpu"] < min_cpu:
+            continue
+        imports = f"{row['imports']:.1f} ({100 * row['imports'] / row['cpu']:.0f} %)"
+        lines.append(
+            f"| {row['rule']} | {row['jobs']} | {row['wall']:.1f} | {row['cpu']:.1f} | {imports} |"
+        )
+    run = f"{record['seconds']} wall seconds on {record['cores']} cores at a load of {record['load']}."
+    return "\n".join([*lines, "", run])
 
 
-def format_row(name: str, jobs: list[dict[str, Any]]) -> str:
-    """Return a row of the table of rules."""
-    cpu = sum(job["cpu"] for job in jobs)
-    imports = sum(sum(job["imports"].values()) for job in jobs)
-    wall = sum(job["wall"] for job in jobs)
-    return f"| {name} | {len(jobs)} | {wall:.1f} | {cpu:.1f} | {imports:.1f} ({100 * imports / cpu:.0f} %) |"
+def renew_page(record: dict[str, Any], folder: Path) -> None:
+    """Write the numbers of a run, and the table of the page that shows them."""
+    (folder / "speed-jobs.json").write_text(json.dumps(record, indent=1) + "\n")
+    page = folder / "speed.md"
+    head, table_begin, rest = page.read_text().partition(TABLE_BEGIN)
+    _, table_end, tail = rest.partition(TABLE_END)
+    table = format_rules(record, SHOWN_CPU_SECONDS)
+    page.write_text(f"{head}{table_begin}\n{table}\n{table_end}{tail}")
 
 
 def list_modules(jobs: list[dict[str, Any]]) -> list[str]:
@@ -149,13 +191,18 @@ def main() -> None:
     parser.add_argument(
         "--modules", metavar="RULE", help="also list the imports of this rule's jobs"
     )
+    parser.add_argument(
+        "--docs", type=Path, help="folder of speed.md, which is renewed"
+    )
     options, arguments = parser.parse_known_args()
     with TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         jobs, seconds = run_snakemake(folder.resolve(), arguments or ["--cores", "2"])
-    print(*format_rules(jobs), sep="\n")
-    print(f"\n{seconds:.0f} wall seconds on {os.cpu_count()} cores")
+    record = sum_rules(jobs, seconds)
+    print(format_rules(record))
+    if options.docs:
+        renew_page(record, options.docs)
     if options.modules:
         print(
             *list_modules([job for job in jobs if job["rule"] == options.modules]),

@@ -5,17 +5,20 @@ Usage: python benchmarks/proposals.py [--model FOLDER] [--items N] [--release FO
 FOLDER of the model is a masked LM in transformers format (the scenes' by default), that of the
 release holds the released benchmark's JSON files ($WALTZ_DATA/valse by default): the slots are the
 prepositions of `relations`. Prints seconds of both ways, their ratio, and for how many slots and
-span lengths the ten best proposals are the same.
+span lengths the ten best proposals are the same. CheckList's code is no part of the installation:
+without it, one line says how to install it.
 """
 
 import argparse
 import os
+import sys
 import time
 from pathlib import Path
 
 import torch
 
 from waltz.core.devices import lease_device
+from waltz.core.errors import UserError
 from waltz.core.job_records import measure_peak_memory_mb
 from waltz.foils.candidates import Slot
 from waltz.foils.masked_proposals import propose_spans, propose_spans_with_checklist
@@ -92,4 +95,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        sys.exit(f"proposals.py: {error} (see --help)")
