@@ -371,6 +371,7 @@ MERGES = "a0: &a0 {x: 1}\n" + "".join(
             r"line 1: 1:30 is a number in base 60; write it in quotation marks",
         ),
         ("seed: 1:30.5\n", r"1:30.5 is a number in base 60"),
+        ("seed: 010\n", r"line 1: 010 is a number in base 8; write it in quotation"),
         (
             f"seed: {'1' * 5000}\n",
             r"line 1: a number of 5000 digits \(expected 4000 or fewer\)",

@@ -1,5 +1,6 @@
 """YAML files whose aliases, merges and numbers stay within bounds."""
 
+import re
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,13 +19,15 @@ MAX_DIGITS = 4000
 INTEGER = "tag:yaml.org,2002:int"
 """Tag that YAML gives to integers; `FLOAT` is the tag of other numbers."""
 FLOAT = "tag:yaml.org,2002:float"
+OCTAL = re.compile("[-+]?0[0-7_]+")
+"""Integer that YAML reads in base 8."""
 
 
 class _BoundedLoader(yaml.SafeLoader):
     """Loader of plain values that counts them before it creates any.
 
     It refuses a key that occurs twice in a mapping, where YAML would use the last value, and
-    numbers like `1:30`, which YAML would read as 90 in base 60.
+    numbers like `1:30` and `010`, which YAML would read as 90 in base 60 and 8 in base 8.
     """
 
     def get_single_node(self) -> yaml.Node | None:
@@ -64,13 +67,18 @@ class _BoundedLoader(yaml.SafeLoader):
         return count
 
     def construct_number(self, node: yaml.ScalarNode) -> int | float:
-        """Return the number of a node; refuse numbers in base 60 and numbers that are too long for
-        Python.
+        """Return the number of a node; refuse numbers in base 60 or 8 and numbers that are too long
+        for Python.
         """
         if ":" in node.value:
             _refuse(
                 node,
                 f"{node.value[:20]} is a number in base 60; write it in quotation marks, or in base 10",
+            )
+        if node.tag == INTEGER and OCTAL.fullmatch(node.value):
+            _refuse(
+                node,
+                f"{node.value[:20]} is a number in base 8; write it in quotation marks, or without the zero",
             )
         if len(node.value) > MAX_DIGITS:
             _refuse(
