@@ -94,6 +94,12 @@ def test_a_summary_worked_by_hand():
     assert 10 <= summary.measure.ci_low < 60 < summary.measure.ci_high <= 95
 
 
+def test_shares_that_differ_by_rounding_have_no_noise():
+    rows = [row(0.25, 1e-11, "a"), row(0.25 + 2e-12, 3e-11, "b")]
+    summary = summarize_attributions("m", "existence", pd.DataFrame(rows), HOW)
+    assert summary.noise is None
+
+
 def test_a_text_without_contrast_is_in_no_mean(tmp_path):
     folder = Path(__file__).parents[2] / "resources/scenes/models/clip"
     encoder = load_encoder(

@@ -280,7 +280,8 @@ def summarize_attributions(
     record = replace(record, standard_error=100 * mean_square_error**0.5)
     # Part of the variance between these items that estimation explains.
     variance = float(np.var(sampled["t_shap"].to_numpy(np.float64)))
-    if variance:
+    # Shares that differ by rounding alone, as those of rulers, vary no more than their errors do.
+    if variance > 10 ** (-2 * DECIMALS):
         record = replace(record, noise=mean_square_error / variance)
     return record
 
