@@ -434,6 +434,14 @@ def test_an_unknown_partition_is_named(tmp_path, monkeypatch, settings):
     assert "(got gpus, expected one of cpu, gpu) (did you mean 'gpu'?)" in row.finding
 
 
+def test_a_missing_executor_is_named_with_its_remedy(tmp_path, monkeypatch):
+    (tmp_path / "config.yaml").write_text("executor: slurm\n")
+    monkeypatch.setattr(machine, "SLURM_PLUGIN", "snakemake_executor_plugin_absent")
+    (row,) = machine.check_scheduler(tmp_path)
+    assert row.state == "failure"
+    assert row.finding.endswith("run: pip install -c constraints.txt -e '.[slurm]'")
+
+
 def test_a_profile_without_slurm_needs_no_scheduler(tmp_path):
     (tmp_path / "config.yaml").write_text("cores: 2\n")
     assert machine.check_scheduler(tmp_path) == []

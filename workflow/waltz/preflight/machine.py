@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
@@ -23,6 +24,8 @@ RULE = re.compile(r"^(?:use rule \w+ as|rule) (\w+)(?: with)?:", re.MULTILINE)
 """Pattern of the first line of a rule in a file of rules, also of one that is derived from another
 (`use rule`).
 """
+SLURM_PLUGIN = "snakemake_executor_plugin_slurm"
+INSTALL_SLURM = "pip install -c constraints.txt -e '.[slurm]'"
 SINFO_SECONDS = 20
 """Time limit in seconds for the answer of `sinfo`."""
 
@@ -148,8 +151,8 @@ def _judge_gpus(
 
 
 def check_scheduler(profile: Path | None) -> list[Check]:
-    """Return checks whether the Slurm partitions of a Snakemake profile exist; empty if it does not
-    use Slurm.
+    """Return checks whether the Slurm executor is installed and the partitions of a Snakemake
+    profile exist; empty if the profile does not use Slurm.
 
     Args:
         profile: Folder of the profile; None for a run on this machine.
@@ -160,6 +163,11 @@ def check_scheduler(profile: Path | None) -> list[Check]:
     if settings.get("executor") != "slurm":
         return []
     name = str(profile)
+    if find_spec(SLURM_PLUGIN) is None:
+        finding = (
+            f"the Slurm executor of Snakemake is not installed; run: {INSTALL_SLURM}"
+        )
+        return [Check("scheduler", name, State.FAILURE, finding)]
     try:
         listed = subprocess.run(
             ["sinfo", "--noheader", "--format=%R"],
