@@ -136,7 +136,9 @@ def test_items_of_one_image_are_resampled_as_one():
     )["lm"]
     assert ungrouped.measure.value == grouped_row.measure.value == 50.0
     assert ungrouped.measure.ci_high - ungrouped.measure.ci_low < 40
-    assert (grouped_row.measure.ci_low, grouped_row.measure.ci_high) == (0.0, 100.0)
+    # Two images leave all open.
+    interval = grouped_row.measure.ci_low, grouped_row.measure.ci_high
+    assert interval == pytest.approx((0.0, 100.0), abs=0.1)
 
 
 def test_the_interval_of_a_judge_does_not_depend_on_other_judges():
