@@ -9,7 +9,13 @@ import pytest
 from scipy.spatial.distance import cosine
 
 from waltz.attribution.t_shap import CONTRIBUTION_RATIO
-from waltz.consistency.metrics import ConsistencyRows, build_metric_records
+from waltz.consistency.metrics import (
+    EXCESS,
+    IDENTIFIED,
+    ConsistencyRows,
+    build_metric_records,
+    collect_series,
+)
 from waltz.consistency.recorded_tests import (
     import_attributions,
     import_tests,
@@ -252,7 +258,7 @@ def test_recorded_cc_shap_is_reproduced_up_to_its_rounding(shared_data, tmp_path
     }
     rows, record_type = read_source("cc-shap-results", files, "run")
     write_records(tmp_path / "source.parquet", rows, record_type)
-    means = {}
+    means, numbers_of_metric = {}, {}
     for result in import_attributions(
         tmp_path / "source.parquet", MODEL, files, ["published"]
     ):
@@ -261,6 +267,23 @@ def test_recorded_cc_shap_is_reproduced_up_to_its_rounding(shared_data, tmp_path
         for kind in ("post-hoc", "cot"):
             values = [row.value for row in result.tables["rows"] if row.kind == kind]
             means[result.dataset.name, kind] = np.mean(values)
+        run = ConsistencyRows(cc_shap=result.tables["rows"])
+        for (metric, _), numbers in collect_series(run).items():
+            values = [number.value for number in numbers if number.value is not None]
+            numbers_of_metric[result.dataset.name, metric] = values
     published = {("comve", "post-hoc"): 0.106, ("comve", "cot"): 0.137}
     published |= {("e-snli", "post-hoc"): 0.176, ("e-snli", "cot"): 0.176}
     assert means == pytest.approx(published, abs=0.001)
+    # From another program: mean excess, and share of other items' explanations that agree less.
+    other = {
+        ("comve", "cc_shap_posthoc"): (0.012, 52, 94),
+        ("comve", "cc_shap_cot"): (0.020, 54, 94),
+        ("e-snli", "cc_shap_posthoc"): (0.010, 53, 91),
+        ("e-snli", "cc_shap_cot"): (-0.011, 48, 91),
+    }
+    for (dataset, metric), (excess, identified, n) in other.items():
+        values = numbers_of_metric[dataset, metric + EXCESS]
+        assert (np.mean(values), len(values)) == (pytest.approx(excess, abs=6e-4), n)
+        # The other program leaves out items with fewer than two partners.
+        values = numbers_of_metric[dataset, metric + IDENTIFIED]
+        assert np.mean(values) == pytest.approx(identified, abs=3)

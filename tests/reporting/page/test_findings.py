@@ -341,6 +341,13 @@ def test_both_kinds_of_cc_shap_are_named():
         "CC-SHAP, the agreement of an answer with its post-hoc explanation: mistral (0.11).",
         "CC-SHAP, the agreement of an answer with its chain of thought: mistral (0.14).",
     ]
+    explained.append(
+        row("mistral", "comve", 0.012, "cc_shap_posthoc:excess", "post-hoc", half=0.017)
+    )
+    assert describe_findings(summarize_models([], [], explained, {}))[0] == (
+        "CC-SHAP, the agreement of an answer with its post-hoc explanation: mistral (0.11, 0.01"
+        " [-0.01, 0.03] above that with explanations of other items)."
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from waltz.consistency.aggregates import (
     compute_correlations_over_seeds,
     compute_mean_over_seeds,
 )
+from waltz.consistency.cc_shap.exchanged import NO_PARTNER, Excess, compute_excesses
 from waltz.consistency.edit_claim import judge_claim
 from waltz.consistency.edit_tests.mentions import BIASING_FEATURES
 from waltz.core.errors import UserError
@@ -71,6 +72,11 @@ T_SHAP_COLUMNS = {
     "t_shap_explanation": "t_shap_explanation",
 }
 """Column of T-SHAP for each metric."""
+EXCESS, IDENTIFIED = ":excess", ":identified"
+"""Suffixes of a metric of CC-SHAP: CC-SHAP less that of other items' explanations, and the share of
+these explanations that agree less with the answer than its own, in percent.
+"""
+EXCESS_BOUNDS: Bounds = (-2.0, 2.0)
 SHARED = "_shared"
 """Suffix of T-SHAP's metrics if only tokens that the prompts of answer and explanation share are
 players.
@@ -139,10 +145,11 @@ def build_metric_records(
     of one seed, `:sd` the standard deviation over seeds. Tests are percentages of the items with a
     verdict, and `biasing_features:mentions` the percentage whose verdict rests on a mention.
     Accuracies and T-SHAP are percentages too; T-SHAP has the suffix `_shared` if query suffixes do
-    not play. CC-SHAP is between -1 and 1, and its companions have their units.
-    `edits:…` are shifts after counterfactual edits, `edits:flipping:…` after edits that change the
-    answer, `edits:keeping:…` after the other edits; `…:claim` is 1 if they support the thesis's
-    claim, 0 if they refute it.
+    not play. CC-SHAP is between -1 and 1, and its companions have their units: `…:excess` is CC-SHAP
+    less that of other items' explanations, `…:identified` the percentage of these that agree less
+    with the answer. `edits:…` are shifts after counterfactual edits, `edits:flipping:…` after edits
+    that change the answer, `edits:keeping:…` after the other edits; `…:claim` is 1 if they support
+    the thesis's claim, 0 if they refute it.
 
     Args:
         runs: Results for each model and data set.
@@ -290,26 +297,39 @@ def collect_series(run: ConsistencyRows) -> Series:
         series[ACCURACY_METRICS[setting], setting].append(
             _build_number(test, _to_percent(test.correct))
         )
-    # CC-SHAP with its companions, and T-SHAP of answers and explanations.
-    for record in run.cc_shap:
-        metric, setting = CC_SHAP_METRICS[record.kind], record.kind
-        series[metric, setting].append(_build_number(record, record.value))
-        for companion in COMPANIONS:
-            value = getattr(record, companion)
-            series[f"{metric}:{companion}", setting].append(
-                _build_number(record, value)
-            )
-        # Without an image T-SHAP is 1 by definition.
-        if record.image is None:
-            continue
-        # In `equations` only the players that both prompts share enter CC-SHAP and T-SHAP.
-        suffix = ""
-        if get_fidelity(record.profile).shared_players == "prefix":
-            suffix = SHARED
-        for t_shap_metric, column in T_SHAP_COLUMNS.items():
-            value = _to_percent(getattr(record, column))
-            series[t_shap_metric + suffix, setting].append(_build_number(record, value))
+    for record, excess in zip(run.cc_shap, compute_excesses(run.cc_shap), strict=True):
+        for metric, number in _list_cc_shap_numbers(record, excess).items():
+            series[metric, record.kind].append(number)
     return dict(series)
+
+
+def _list_cc_shap_numbers(
+    record: CcShapRecord, excess: Excess | None
+) -> dict[str, ItemNumber]:
+    """Return the numbers of one record of CC-SHAP by metric: CC-SHAP with its companions, its
+    excess over other items' explanations, and T-SHAP of answer and explanation.
+    """
+    metric = CC_SHAP_METRICS[record.kind]
+    numbers = {metric: _build_number(record, record.value)}
+    for companion in COMPANIONS:
+        value = getattr(record, companion)
+        numbers[f"{metric}:{companion}"] = _build_number(record, value)
+    difference = identified = None
+    if excess is not None:
+        difference, identified = excess.difference, 100 * excess.identified
+    numbers[metric + EXCESS] = _build_number(record, difference, NO_PARTNER)
+    numbers[metric + IDENTIFIED] = _build_number(record, identified, NO_PARTNER)
+    # Without an image T-SHAP is 1 by definition.
+    if record.image is None:
+        return numbers
+    # In `equations` only the players that both prompts share enter CC-SHAP and T-SHAP.
+    suffix = ""
+    if get_fidelity(record.profile).shared_players == "prefix":
+        suffix = SHARED
+    for t_shap_metric, column in T_SHAP_COLUMNS.items():
+        value = _to_percent(getattr(record, column))
+        numbers[t_shap_metric + suffix] = _build_number(record, value)
+    return numbers
 
 
 def _select_answered(
@@ -335,13 +355,16 @@ def _to_percent(share: float | None) -> float | None:
 
 
 def _build_number(
-    record: ConsistencyRecord | CcShapRecord | EditedRecord, value: float | None
+    record: ConsistencyRecord | CcShapRecord | EditedRecord,
+    value: float | None,
+    missing: str | None = None,
 ) -> ItemNumber:
+    """Return the number of a record; `missing` is the reason why a record without one may lack it."""
     # NaN and infinity count as missing; the reason of the record says why.
     if value is not None and not math.isfinite(value):
         value = None
     cluster = record.item_id if record.image is None else record.image
-    reason = record.error or record.reason
+    reason = record.error or record.reason or missing
     return ItemNumber(record.item_id, cluster, record.seed, value, reason)
 
 
@@ -349,7 +372,9 @@ def _get_bounds(metric: str) -> Bounds | None:
     """Return the lowest and highest possible value of a metric; None for companions without bounds."""
     if metric in CC_SHAP_METRICS.values() or metric.endswith(":correlation"):
         return SIGNED
-    if ":" in metric and metric != MENTIONS:
+    if metric.endswith(EXCESS):
+        return EXCESS_BOUNDS
+    if ":" in metric and metric != MENTIONS and not metric.endswith(IDENTIFIED):
         return None
     return PERCENT
 

@@ -10,7 +10,7 @@ from statistics import fmean
 import pandas as pd
 
 from waltz.consistency.edit_tests.mentions import BIASING_FEATURES
-from waltz.consistency.metrics import CC_SHAP_METRICS, COT, MENTIONS, POST_HOC
+from waltz.consistency.metrics import CC_SHAP_METRICS, COT, EXCESS, MENTIONS, POST_HOC
 from waltz.core.measure import Measure
 from waltz.core.records import Record, build_frame, get_layout, read_frame
 from waltz.core.schema import MetricRecord, ShareRecord
@@ -75,6 +75,8 @@ class ModelFinding:
         t_shap: Mean T-SHAP of captions over data sets, in percent.
         cc_shap: Mean CC-SHAP of answers and post-hoc explanations over data sets, from -1 to 1.
         cc_shap_cot: Mean CC-SHAP of answers and chains of thought over data sets.
+        excesses: Mean of CC-SHAP less that of other items' explanations, over the same data sets, by
+            the attribute of the mean of CC-SHAP.
         known_share: Share of text that a ruler is built with, in percent; None for other models.
         profile: Fidelity profile of the numbers.
         datasets: Data sets that each mean is over, by the attribute of the mean.
@@ -90,6 +92,7 @@ class ModelFinding:
     t_shap: Measure = NOT_MEASURED
     cc_shap: Measure = NOT_MEASURED
     cc_shap_cot: Measure = NOT_MEASURED
+    excesses: Mapping[str, Measure] = field(default_factory=dict)
     known_share: float | None = None
     profile: str = ""
     datasets: Mapping[str, Datasets] = field(default_factory=dict)
@@ -365,6 +368,10 @@ def _summarize_model(
         t_shap=_average_rows(shares),
         cc_shap=_average_rows(cc_shap_posthoc),
         cc_shap_cot=_average_rows(cc_shap_cot),
+        excesses={
+            mean: _average_rows(_select_metric(tested, CC_SHAP_METRICS[kind] + EXCESS))
+            for kind, mean in CC_SHAP_MEANS.items()
+        },
         known_share=rulers.get(name),
         datasets={
             "accuracy": frozenset(accuracies["dataset"]),
@@ -809,9 +816,7 @@ def _describe_cc_shap(models: Sequence[ModelFinding], kind: str) -> list[str]:
     measured, too_small = _split_by_size(select_measured(models, mean), mean)
     groups = group_by_datasets(measured, mean)
     for compared in groups.values():
-        names = _name_models(
-            compared, lambda model: f"{getattr(model, mean).value:.2f}"
-        )
+        names = _name_models(compared, lambda model: _format_cc_shap(model, mean))
         location = _name_location(compared, mean, len(groups))
         sentences.append(
             f"CC-SHAP, the agreement of an answer with its {EXPLANATIONS[kind]}{location}: {names}."
@@ -822,6 +827,16 @@ def _describe_cc_shap(models: Sequence[ModelFinding], kind: str) -> list[str]:
             f"CC-SHAP of the {EXPLANATIONS[kind]} has too few items to say anything: {names}."
         )
     return sentences
+
+
+def _format_cc_shap(model: ModelFinding, mean: str) -> str:
+    """Return a mean of CC-SHAP, and how much of it is more than other items' explanations have."""
+    cc_shap = f"{getattr(model, mean).value:.2f}"
+    excess = model.excesses.get(mean, NOT_MEASURED)
+    if excess.value is None or excess.ci_low is None or excess.ci_high is None:
+        return cc_shap
+    interval = f"[{excess.ci_low:.2f}, {excess.ci_high:.2f}]"
+    return f"{cc_shap}, {excess.value:.2f} {interval} above that with explanations of other items"
 
 
 def _describe_mentions(models: Sequence[ModelFinding]) -> list[str]:
