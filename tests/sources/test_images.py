@@ -509,6 +509,8 @@ def test_rare_members_of_a_zip_are_faults_of_their_images(tmp_path: Path) -> Non
         ("sub/a.png", "sub\\a.png"),
         ("Sub/a b.png", "sub/a%20b.png"),
         ("a%20b.png", "a b.png"),
+        ("sub/a.b.v1.png", "a.b.v1"),
+        ("Sub/A.b.v1.png", "sub/a.B.v1"),
         ("000000000139.png", "139"),
         ("139.png", "000000000139.png"),
     ],

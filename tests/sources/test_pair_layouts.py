@@ -80,6 +80,17 @@ PUBLISHED = {
         ],
         TWO,
     ),
+    "BiVLC": (
+        [
+            {
+                "image": "a",
+                "negative_image": "b",
+                "caption": "x y",
+                "negative_caption": "y x",
+            }
+        ],
+        [(f"1{pair[0][1:]}", *pair[1:]) for pair in TWO],
+    ),
     "ColorSwap": (
         [
             {
@@ -262,6 +273,38 @@ def test_an_absent_value_in_the_first_row_hides_no_layout(tmp_path):
         read(tmp_path, content)
 
 
+def test_several_captions_or_foils_have_numbers_and_some_may_be_absent(tmp_path):
+    row = {"filename": "a", "caption": "b", "negative_caption": "c"}
+    # The second caption of SugarCrepe++ is absent in the first row.
+    content = [{**row, "caption2": None}, {**row, "caption2": "d"}]
+    assert read(tmp_path, content) == [
+        ("1", "mine", "a", "b", "c"),
+        ("2-1", "mine", "a", "b", "c"),
+        ("2-2", "mine", "a", "d", "c"),
+    ]
+    row = {"image": "a", "caption": "b", "foil1": "c"}
+    content = [row, {**row, "foil_2": "d"}]
+    assert [pair[0] for pair in read(tmp_path, content)] == ["1", "2-1", "2-2"]
+    content = "image,caption1,caption2,foil1,foil2\na,b,c,d,e\n"
+    pairs_of_row = [pair[3:] for pair in read(tmp_path, content, "a.csv")]
+    assert pairs_of_row == [("b", "d"), ("c", "e")]
+
+
+@pytest.mark.parametrize("absent", [{}, {"True2": "", "False2": None}])
+def test_a_group_of_bla_may_lack_its_second_pair(tmp_path, absent):
+    one = {"True1": "b", "False1": "c"}
+    two = {**one, "True2": "d", "False2": "e"}
+    content = [
+        {"image_id": 1, "caption_group": [group]} for group in ({**one, **absent}, two)
+    ]
+    assert [pair[0] for pair in read(tmp_path, content)] == ["1", "2-1", "2-2"]
+
+
+def test_numbers_of_json_are_texts_as_those_of_csv(tmp_path):
+    row = {"image": 1.0, "caption": 4, "foil": 5.5, "phenomenon": 3}
+    assert read(tmp_path, [row]) == [("1", "3", "1", "4", "5.5")]
+
+
 def test_no_layout_hides_a_later_one():
     for number, layout in enumerate(LAYOUTS):
         for earlier in LAYOUTS[:number]:
@@ -341,6 +384,16 @@ def test_columns_are_mapped_by_the_user(tmp_path):
             r"'foil' is not a text with content \(got None\)",
         ),
         (
+            {"image": "a", "caption": "b", "foils": None},
+            {},
+            r"'foil' is not a text with content \(got None\)",
+        ),
+        (
+            {"image_path": "a", "caption": "b", "lie": "c"},
+            {},
+            r"'foil' is missing \(got image_path, caption and lie\)",
+        ),
+        (
             {"image": None, "caption": "b", "foil": "c"},
             {},
             r"'image' is not a text with content \(got None\)",
@@ -371,9 +424,11 @@ def test_a_row_without_a_pair_is_one_line(tmp_path, row, columns, fault):
             {"sentence": "a", "pos_url": "b", "neg_url": "c"},
             "a sentence with a right and a wrong image, and no foil",
         ),
+        ({"image": "a", "caption": "b", "label": 1}, "a caption with a label"),
+        ({"image": "a", "Question": "b", "Answer": "c"}, "no caption and foil but a"),
     ],
 )
-def test_rows_with_two_images_and_no_foil_are_refused(tmp_path, row, fault):
+def test_rows_of_published_sets_without_foils_are_refused(tmp_path, row, fault):
     with pytest.raises(UserError, match=f"a.json: item 1: {fault}"):
         read(tmp_path, [row])
 
@@ -414,6 +469,7 @@ def test_as_many_pairs_are_counted_as_the_file_has(tmp_path):
     [
         ("Winoground", ["0", "0"]),
         ("EqBen", ["0", "0"]),
+        ("BiVLC", ["1", "1"]),
         ("ColorSwap", ["0", "0"]),
         ("SugarCrepe++", [None, None]),
         ("caption options", [None, None]),

@@ -263,8 +263,8 @@ def test_ids_of_a_user_are_unchanged(tmp_path):
             "item 1: 'caption' is not a text with content \\(got ' '\\)",
         ),
         (
-            [{"image": "a", "caption": 3, "foil": "c"}],
-            "item 1: 'caption' is not a text with content \\(got 3\\)",
+            [{"image": "a", "caption": True, "foil": "c"}],
+            "item 1: 'caption' is not a text with content \\(got True\\)",
         ),
         (
             [{"id": "1", "image": "a", "caption": "b", "foil": foil} for foil in "cd"],

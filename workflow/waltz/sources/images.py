@@ -511,14 +511,18 @@ def _convert_to_rgb(image: Image.Image) -> Image.Image:
 def _find_paths(source: ImageSource, name: str) -> list[str]:
     """Return the paths to which a name may refer.
 
-    These are the path itself, else the paths that end in the name, else the paths that do so apart
-    from the suffix: VisDial, VQA and GQA give ids instead of names, so that the suffix of their
-    images is a guess. If there are none, the name may be written in another form (`_fold_name`).
+    These are the path itself, else the paths that end in the name, with or without a suffix behind
+    it, else the paths that do so apart from the suffix: VisDial, VQA and GQA give ids instead of
+    names, so that the suffix of their images is a guess. If there are none, the name may be written
+    in another form (`_fold_name`).
     """
     if is_safe_name(name):
         target = PurePosixPath(name)
         # Sources are indexed by stem, so only few paths are compared.
-        paths = source.members.get(target.stem, ())
+        # What stands behind a dot may be a part of the name, in `a.v1` for `a.v1.png`.
+        paths = list(source.members.get(target.stem, ()))
+        if target.suffix:
+            paths += source.members.get(target.name, ())
         forms = [(PurePosixPath(path), path) for path in paths]
         if matches := _match_paths(target, forms):
             return matches
@@ -526,7 +530,9 @@ def _find_paths(source: ImageSource, name: str) -> list[str]:
     folded = _fold_name(name)
     if not is_safe_name(str(folded)):
         return []
-    paths = tuple(source.folded.get(folded.stem, ()))
+    paths = list(source.folded.get(folded.stem, ()))
+    if folded.suffix:
+        paths += source.folded.get(folded.name, ())
     return _match_paths(folded, [(_fold_name(path), path) for path in paths])
 
 
@@ -549,7 +555,12 @@ def _match_paths(
     Args:
         candidates: Each path in the form that is compared, and as it is.
     """
-    for matches in (_is_equal, _has_same_end, _has_same_end_but_suffix):
+    for matches in (
+        _is_equal,
+        _has_same_end,
+        _has_same_end_and_suffix,
+        _has_same_end_but_suffix,
+    ):
         paths = [path for form, path in candidates if matches(form, target)]
         if paths:
             return paths
@@ -563,6 +574,11 @@ def _is_equal(path: PurePosixPath, target: PurePosixPath) -> bool:
 def _has_same_end(path: PurePosixPath, target: PurePosixPath) -> bool:
     """Return True where a path ends in the parts of the target, as "val/a.jpg" ends in "a.jpg"."""
     return path.parts[-len(target.parts) :] == target.parts
+
+
+def _has_same_end_and_suffix(path: PurePosixPath, target: PurePosixPath) -> bool:
+    """Return True where a path ends in the target and a suffix, as "a.v1.jpg" in "a.v1"."""
+    return _has_same_end(path.with_suffix(""), target)
 
 
 def _has_same_end_but_suffix(path: PurePosixPath, target: PurePosixPath) -> bool:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from operator import itemgetter
 
 from waltz.core.errors import UserError, find_closest, list_names
 from waltz.core.files.json_objects import JsonObject, parse_json
@@ -37,6 +38,8 @@ IMAGE_NAMES = (
     "image_options",
     "image_name",
     "img",
+    "img_path",
+    "imagename",
     "image_id",
 )
 """Names of the column of the image, in layouts with one image."""
@@ -49,17 +52,39 @@ TEXT_NAMES = (
     ("positive_caption", "negative_caption"),
     ("positive", "negative"),
     ("pos", "neg"),
+    ("pos_caption", "neg_caption"),
     ("true_caption", "false_caption"),
+    ("correct_caption", "incorrect_caption"),
+    ("caption", "hard_negatives"),
+    ("caption", "hard_negative"),
+    ("caption", "hard_neg"),
+    ("caption", "negatives"),
+    ("caption", "negative"),
     # The first option is the caption.
     ("caption_options.0", "caption_options.1:"),
 )
-"""Names of the columns of caption and foil: of waltz and VALSE, SugarCrepe, ARO and What'sUp."""
-IMAGE_KEYS = ("path", "file_name", "filename")
+"""Names of the columns of caption and foil: of waltz and VALSE, SugarCrepe, ARO, What'sUp and others."""
+IMAGE_KEYS = ("path", "file_name", "filename", "src")
 """Fields of an image object that hold its name."""
 ABSENT = {"", "nan", "none", "null"}
 """Texts that other programs write, in any case of letters, where an optional value is absent."""
-NUMBERED_FOIL = re.compile(r"(?:foil|negative_caption)[_ ]?\d+")
-"""Name of a column of one of several foils, in small letters."""
+NUMBER = re.compile(r"[_ ]?\d+$")
+"""Number behind the name of a column of one of several captions or foils."""
+QUESTION_ROW = "no caption and foil but a question or statement; write its right and wrong answer as caption and foil"
+UNREAD_ROWS: Mapping[tuple[str, ...], str] = {
+    ("sentence", "pos_url", "neg_url"): (
+        "a sentence with a right and a wrong image, and no foil (SVO-Probes); write a foil for each sentence"
+    ),
+    ("caption", "label"): (
+        "a caption with a label, and no foil (as of VSR); write a true and a false caption of an image in one row, or"
+        " name the column of the foil (--columns foil=NAME)"
+    ),
+    ("question",): QUESTION_ROW,
+    ("question_0",): QUESTION_ROW,
+    ("statement",): QUESTION_ROW,
+    ("text", "label"): QUESTION_ROW,
+}
+"""What rows of published sets hold that are no pairs, and the remedy, by their columns."""
 SEARCHED_ROWS = 100
 """Number of the first rows by which a layout is chosen: a value may be absent in some."""
 REST = re.compile(r"(\d+):")
@@ -75,7 +100,7 @@ class PairLayout:
         columns: For each pair of a row: the paths of image, caption and foil.
         phenomenon: Columns of the phenomenon; the first with a value counts.
         ignored: Columns that mean something that is not done, with what that is.
-        may_lack: Whether a row may lack some of its foils.
+        may_lack: Whether a row may lack some of its pairs; the columns of the first show the layout.
     """
 
     name: str
@@ -87,7 +112,8 @@ class PairLayout:
     @property
     def paths(self) -> list[str]:
         """Return the paths of all columns that a row must have."""
-        return [path for pair in self.columns for path in pair]
+        pairs = self.columns[:1] if self.may_lack else self.columns
+        return [path for pair in pairs for path in pair]
 
     @property
     def is_crossed(self) -> bool:
@@ -98,8 +124,6 @@ class PairLayout:
         return image_a != image_b and (caption_a, foil_a) == (foil_b, caption_b)
 
 
-OWN = PairLayout("pairs", (PAIR_COLUMNS,))
-"""The layout that waltz documents, which messages name where none fits."""
 NO_BOXES = "boxes are not cut out; the whole image is used"
 IGNORED = {"mturk": "votes are not read; all items count", "bbox_x": NO_BOXES}
 CROP = {"x": NO_BOXES}
@@ -108,10 +132,10 @@ ROWS = PairLayout("rows of image, caption and foil", (("0", "1", "2"),))
 
 LAYOUTS = (
     PairLayout(
-        "SugarCrepe++",
+        "BiVLC",
         (
-            ("filename", "caption", "negative_caption"),
-            ("filename", "caption2", "negative_caption"),
+            ("image", "caption", "negative_caption"),
+            ("negative_image", "negative_caption", "caption"),
         ),
     ),
     *(
@@ -130,6 +154,10 @@ LAYOUTS = (
         (("image0", "caption0", "caption1"), ("image1", "caption1", "caption0")),
     ),
     PairLayout(
+        "VisMin",
+        (("image_0", "text_0", "text_1"), ("image_1", "text_1", "text_0")),
+    ),
+    PairLayout(
         "ColorSwap",
         (
             ("image_1", "caption_1", "caption_2"),
@@ -142,6 +170,7 @@ LAYOUTS = (
             ("image_id", "caption_group.True1", "caption_group.False1"),
             ("image_id", "caption_group.True2", "caption_group.False2"),
         ),
+        may_lack=True,
     ),
     PairLayout("VL-CheckList", (("0", "1.POS", "1.NEG"),)),
     PairLayout("CREPE", (("image_id", "caption", "hard_negs"),), ignored=CROP),
@@ -179,35 +208,36 @@ class FoundPair:
 
 
 def choose_layout(rows: Sequence[RawEntry], columns: Mapping[str, str]) -> PairLayout:
-    """Return the layout of a file by the first of its rows that has one.
+    """Return the layout of a file by the columns of its first rows.
 
     Args:
         rows: All rows.
         columns: The user's mapping: path of a column for `image`, `caption`, `foil`, `id` or `phenomenon`.
     Raises:
-        UserError: The rows have two images and no foil.
+        UserError: The rows are of a published set without foils.
     """
     if columns:
         image, caption, foil = (columns.get(name, name) for name in PAIR_COLUMNS)
-        phenomenon = OWN.phenomenon
+        phenomenon: tuple[str, ...] = PHENOMENON_COLUMNS
         if "phenomenon" in columns:
             phenomenon = (columns["phenomenon"],)
         return PairLayout("own columns", ((image, caption, foil),), phenomenon)
-    for row in rows[:SEARCHED_ROWS]:
-        names = fold_names(row.fields)
-        if layout := _find_layout(names) or _number_foils(names):
-            return layout
-    row = rows[0]
-    if {"sentence", "pos_url", "neg_url"} <= fold_names(row.fields).keys():
-        raise UserError(
-            f"{row.location}: a sentence with a right and a wrong image, and no foil (SVO-Probes); write a foil for"
-            " each sentence"
-        )
-    return OWN
+    names = _join_names(rows[:SEARCHED_ROWS])
+    return _number_columns(names) or _find_layout(names) or _guess_layout(rows[0])
+
+
+def _join_names(rows: Sequence[RawEntry]) -> JsonObject:
+    """Return the first value of every column that is not null, by its folded name."""
+    names: JsonObject = {}
+    for row in rows:
+        for name, value in fold_names(row.fields).items():
+            if names.get(name) is None and value is not None:
+                names[name] = value
+    return names
 
 
 def _find_layout(names: JsonObject) -> PairLayout | None:
-    """Return the first known layout whose columns a row has."""
+    """Return the first known layout whose columns a file has."""
     for layout in LAYOUTS:
         # The third of four values without names may be anything, such as another image.
         is_too_long = layout is ROWS and len(names) != len(PAIR_COLUMNS)
@@ -216,14 +246,53 @@ def _find_layout(names: JsonObject) -> PairLayout | None:
     return None
 
 
-def _number_foils(names: JsonObject) -> PairLayout | None:
-    """Return the layout of a row with foils in numbered columns, such as `foil1` and `foil2`."""
-    foils = list(filter(NUMBERED_FOIL.fullmatch, names))
-    images = [name for name in IMAGE_NAMES if has_column(names, name)]
-    if not (foils and images and has_column(names, "caption")):
+def _number_columns(names: JsonObject) -> PairLayout | None:
+    """Return the layout of a file with numbered columns, such as `foil1` and `foil2`, or `caption` and `caption2`."""
+    image = next(filter(names.get, IMAGE_NAMES), None)
+    if image is None:
         return None
-    columns = tuple((images[0], "caption", foil) for foil in foils)
-    return PairLayout("numbered foils", columns, may_lack=True)
+    for caption, foil in TEXT_NAMES:
+        captions = _list_numbered(names, caption)
+        foils = _list_numbered(names, foil)
+        is_numbered = [*captions, *foils] != [caption, foil]
+        if not (captions and foils and is_numbered):
+            continue
+        # One caption belongs to all foils, and one foil to all captions.
+        if len(captions) == 1:
+            captions *= len(foils)
+        if len(foils) == 1:
+            foils *= len(captions)
+        if len(captions) == len(foils):
+            columns = [(image, *texts) for texts in zip(captions, foils, strict=True)]
+            return PairLayout("numbered columns", tuple(columns), may_lack=True)
+    return None
+
+
+def _list_numbered(names: JsonObject, name: str) -> list[str]:
+    """Return the columns that have a name, with or without a number behind it."""
+    return [column for column in names if NUMBER.sub("", column) == name]
+
+
+def _guess_layout(row: RawEntry) -> PairLayout:
+    """Return the layout of the columns that a row has of known ones, for a message about the missing one.
+
+    Raises:
+        UserError: The row is of a published set without foils.
+    """
+    names = fold_names(row.fields)
+    for columns, fault in UNREAD_ROWS.items():
+        if names.keys() >= set(columns):
+            raise UserError(f"{row.location}: {fault}")
+    known_names = {
+        "image": IMAGE_NAMES,
+        "caption": map(itemgetter(0), TEXT_NAMES),
+        "foil": map(itemgetter(1), TEXT_NAMES),
+    }
+    closest: list[str] = []
+    for role, known in known_names.items():
+        closest.append(next(filter(names.__contains__, known), role))
+    image, caption, foil = closest
+    return PairLayout("pairs", ((image, caption, foil),))
 
 
 def fold_names(fields: JsonObject) -> JsonObject:
@@ -274,6 +343,18 @@ def read_optional(row: RawEntry, path: str) -> object:
     return value
 
 
+def spell_number(value: object) -> object:
+    """Return a number as its text, as which a CSV file holds it; any other value as it is."""
+    if isinstance(value, bool):
+        return value
+    # A column of whole numbers with gaps has floating-point numbers.
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, int | float) and math.isfinite(value):
+        return str(value)
+    return value
+
+
 def find_pairs(row: RawEntry, layout: PairLayout) -> Iterator[FoundPair]:
     """Yield the pairs of a row.
 
@@ -281,21 +362,30 @@ def find_pairs(row: RawEntry, layout: PairLayout) -> Iterator[FoundPair]:
         UserError: The row lacks a column, or has not as many captions as foils.
     """
     names = fold_names(row.fields)
+    if not layout.may_lack:
+        _check_columns(row, names, layout)
     pairs: list[tuple[object, object, object]] = []
     for paths in layout.columns:
-        for role, path in zip(PAIR_COLUMNS, paths, strict=True):
-            if path.split(".")[0].strip().lower() not in names:
-                raise _build_missing_error(row, path, role)
         image, caption, foil = (_follow(names, path) for path in paths)
         pairs += _combine(row, _read_only(image), _read_list(caption), _read_list(foil))
-    complete = [pair for pair in pairs if not _is_absent(pair[2])]
-    if layout.may_lack and complete:
-        pairs = complete
+    if layout.may_lack:
+        complete = list(filter(_has_texts, pairs))
+        if not complete:
+            _check_columns(row, names, layout)
+        pairs = complete or pairs
     if len(pairs) == 1:
         yield FoundPair(None, *pairs[0])
         return
     for number, pair in enumerate(pairs, 1):
         yield FoundPair(number, *pair)
+
+
+def _check_columns(row: RawEntry, names: JsonObject, layout: PairLayout) -> None:
+    """Raise an error for the first missing column of a layout."""
+    for paths in layout.columns:
+        for role, path in zip(PAIR_COLUMNS, paths, strict=True):
+            if path.split(".")[0].strip().lower() not in names:
+                raise _build_missing_error(row, path, role)
 
 
 def _read_only(image: object) -> object:
@@ -343,9 +433,15 @@ def _combine(
     return [(image, *texts) for texts in zip(captions, foils, strict=True)]
 
 
-def _is_absent(foil: object) -> bool:
-    """Return whether one of several foils is absent."""
-    return foil is None or (isinstance(foil, str) and not foil.strip())
+def _has_texts(pair: tuple[object, object, object]) -> bool:
+    """Return whether a pair has both its texts."""
+    _, caption, foil = pair
+    return not (_is_absent(caption) or _is_absent(foil))
+
+
+def _is_absent(text: object) -> bool:
+    """Return whether one of several texts is absent."""
+    return text is None or (isinstance(text, str) and not text.strip())
 
 
 def _make_list(value: object) -> list[object]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from waltz.core.errors import UserError, suggest_or_list
-from waltz.sources.pair_layouts import fold_names, read_optional
+from waltz.sources.pair_layouts import fold_names, read_optional, spell_number
 from waltz.sources.raw_entry import RawEntry
 from waltz.sources.raw_files import (
     check_unique,
@@ -161,8 +161,9 @@ def _read_text(row: RawEntry, value: object, role: str) -> str:
     """Return the text of a cell; empty where there is none."""
     if value is None:
         return ""
-    if not isinstance(value, str):
+    text = spell_number(value)
+    if not isinstance(text, str):
         raise UserError(
             f"{row.location}: {role} is {value!r} (expected a text); correct it"
         )
-    return value
+    return text

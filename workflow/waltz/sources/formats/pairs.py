@@ -26,6 +26,7 @@ from waltz.sources.pair_layouts import (
     choose_layout,
     find_pairs,
     read_optional,
+    spell_number,
 )
 from waltz.sources.raw_entry import RawEntry, describe_type
 from waltz.sources.raw_files import find_half_pair, read_object_entries
@@ -264,7 +265,7 @@ def _read_id(row: RawEntry, path: str) -> str | None:
 
 def _read_phenomenon(row: RawEntry, paths: Sequence[str]) -> str | None:
     """Return the phenomenon of a row; None where it has none."""
-    values = (read_optional(row, path) for path in paths)
+    values = (spell_number(read_optional(row, path)) for path in paths)
     value = next((value for value in values if value is not None), None)
     if isinstance(value, str | None):
         return value
@@ -275,12 +276,9 @@ def _read_phenomenon(row: RawEntry, paths: Sequence[str]) -> str | None:
 
 def _read_text(row: RawEntry, name: str, value: object) -> str:
     """Return the caption, foil or image of a row, which must be a text with content."""
-    if name == "image" and isinstance(value, float) and value.is_integer():
-        value = int(value)  # a column with gaps has floating-point numbers
-    if name == "image" and type(value) is int:
-        return str(value)  # an id, which stands for the file of that name
-    if isinstance(value, str) and fold_text(value):
-        return value
+    text = spell_number(value)
+    if isinstance(text, str) and fold_text(text):
+        return text
     raise UserError(
         f"{row.location}: {name!r} is not a text with content (got {_show(value)}); write one"
     )
