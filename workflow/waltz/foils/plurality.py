@@ -38,6 +38,7 @@ from waltz.foils.english.quantifiable import (
     explain_refusal,
     find_text_fault,
     is_in_wordnet,
+    is_possession,
     resolve_pronouns,
 )
 from waltz.foils.english.sentences import capitalize
@@ -174,7 +175,7 @@ def _inflect_words(
         if pronoun.dep_ in SUBJECTS and pronoun_form != pronoun.lower_:
             forms |= find_agreeing_verbs(pronoun, new)
         possession = _find_possession(pronoun, old)
-        if possession is not None:
+        if possession is not None and (as_released or is_possession(possession)):
             possessions = [possession]
             if not as_released:
                 possessions += _list_bare_conjuncts(possession)

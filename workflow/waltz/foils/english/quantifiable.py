@@ -9,7 +9,7 @@ words know those of their lists alone; WordNet's tables keep these lists short.
 import re
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
-from itertools import chain, filterfalse
+from itertools import chain, filterfalse, pairwise
 
 from inflect import pl_sb_uninflected_complete, pl_sb_uninflected_endings
 from lemminflect import getAllLemmas
@@ -65,9 +65,9 @@ COUNTED_AGAIN = "a later word counts the things again"
 
 NEGATORS = {
     "absence", "absent", "avoid", "avoiding", "barely", "cannot", "devoid", "except", "excluding", "fail", "fails",
-    "hardly", "lack", "lacking", "lacks", "may", "maybe", "might", "minus", "missing", "n't", "neither", "never",
+    "hardly", "if", "lack", "lacking", "lacks", "may", "maybe", "might", "minus", "missing", "n't", "neither", "never",
     "nil", "no", "nobody", "none", "nor", "not", "nothing", "nowhere", "perhaps", "possibly", "rarely", "refuse",
-    "refuses", "scarcely", "seldom", "unlike", "without",
+    "refuses", "scarcely", "seldom", "unclear", "unlike", "whether", "without",
 }  # fmt: skip
 """Words after which things may not be there."""
 DEGREES = {
@@ -100,9 +100,10 @@ SHARES = {"half", "most", "part", "parts", "quarter", "rest", "third", "thirds"}
 """Words for a part of one thing ("part of the wall") or of several ("part of the dogs")."""
 GROUPS = {
     "assortment", "audience", "band", "batch", "bouquet", "bunch", "bundle", "choir", "class", "cluster", "collection",
-    "convoy", "crowd", "duo", "family", "fleet", "flock", "gang", "group", "herd", "horde", "line", "litter", "mob",
-    "pack", "pair", "party", "pile", "quartet", "quintet", "row", "school", "selection", "set", "stack", "swarm",
-    "team", "trio", "troop",
+    "army", "convoy", "crew", "crowd", "duo", "family", "fleet", "flock", "gang", "group", "heap", "herd", "horde",
+    "host", "line", "litter", "mass", "mob", "multitude", "network", "pack", "pair", "panel", "party", "pile",
+    "procession", "quartet", "quintet", "row", "school", "sea", "selection", "sequence", "set", "squad", "stack",
+    "string", "swarm", "team", "throng", "trio", "troop",
 }  # fmt: skip
 """Nouns of things that are several, so that what follows "of" is never one."""
 COUNTERS = {*MEASURES, *GROUPS, *LARGE_QUANTITIES, "all", "each", "many", "most", "several", "some"}  # fmt: skip
@@ -115,22 +116,29 @@ UNITS = {
 UNCOUNTABLE = {
     *pl_sb_uninflected_complete, *pl_sb_uninflected_endings,
     # Things without a singular.
-    "belongings", "binoculars", "cattle", "clothes", "clothing", "glasses", "goggles", "goods", "headphones", "jeans",
-    "leggings", "livestock", "others", "outskirts", "overalls", "pants", "police", "poultry", "remains", "shorts",
+    "athletics", "belongings", "billiards", "binoculars", "breeches", "briefs", "cattle", "clippers", "clothes",
+    "clothing", "contents", "coveralls", "dungarees", "earphones", "eyeglasses", "fatigues", "festivities", "glasses",
+    "goggles", "goods", "groceries", "gymnastics", "headphones", "headquarters", "italics", "jeans", "khakis",
+    "knickers", "leftovers", "leggings", "livestock", "others", "outskirts", "overalls", "pajamas", "pants", "pliers",
+    "police", "poultry", "premises", "pyjamas", "remains", "scrubs", "seconds", "shears", "shorts", "slacks",
     "spectacles", "stairs", "sunglasses", "surroundings", "suspenders", "sweatpants", "thanks", "tights", "tongs",
-    "tweezers", "underpants", "whereabouts",
+    "trousers", "tweezers", "underpants", "whereabouts", "woods",
     # Things without a plural.
-    "advice", "air", "apparel", "art", "bacon", "bread", "broccoli", "butter", "cash", "celery", "cheese", "chaos",
-    "coffee", "corn", "cutlery", "daylight", "dirt", "dust", "evidence", "fabric", "fire", "flour", "foliage", "food",
-    "fog", "footage", "fun", "fur", "garbage", "garlic", "gear", "glass", "gold", "gravel", "grass", "greenery",
-    "ground", "hair", "hay", "health", "heat", "help", "homework", "honey", "ice", "ink", "juice", "knowledge",
-    "laundry", "lettuce", "light", "lightning", "literature", "luck", "lumber", "makeup", "mail", "meat", "metal",
-    "milk", "money", "moonlight", "moss", "mud", "music", "nature", "nudity", "oil", "oxygen", "paint", "paper",
-    "pasta", "pepper", "plastic", "pollution", "poverty", "produce", "progress", "rain", "research", "rice",
-    "rubble", "rush", "salt", "sand", "scenery", "seafood", "seaweed", "shade", "silver", "sky", "smoke", "snow",
-    "soap", "soil", "soup", "space", "steam", "steel", "sugar", "sun", "sunlight", "sunshine", "tea", "tennis",
-    "timber", "toast", "traffic", "trash", "underwear", "vegetation", "water", "weather", "wheat", "wildlife",
-    "wine", "wood", "wool", "work", "world", "youth",
+    "advice", "air", "apparel", "armor", "armour", "art", "bacon", "bamboo", "bread", "brickwork", "broccoli", "bronze",
+    "butter", "cash", "celery", "cement", "cheese", "chaos", "chrome", "clay", "coffee", "copper", "corn", "cutlery",
+    "daylight", "dirt", "dust", "evidence", "fabric", "fire", "flour", "foam", "foliage", "food", "fog", "footage",
+    "fun", "fur", "garbage", "garlic", "gear", "glass", "gold", "graffiti", "grain", "granite", "gravel", "grass",
+    "greenery", "ground", "hair", "hardware", "hay", "health", "heat", "help", "homework", "honey", "ice", "ink",
+    "ivory", "ivy", "juice", "knowledge", "laundry", "lettuce", "light", "lightning", "limestone", "linen",
+    "literature", "luck", "lumber", "lycra", "makeup", "mail", "masonry", "meat", "merchandise", "metal", "milk",
+    "money", "moonlight", "moss", "mud", "mulch", "music", "nature", "nudity", "nylon", "oil", "oxygen", "paint",
+    "paper", "pasta", "pepper", "plaster", "plastic", "plumage", "pollution", "pork", "poverty", "prey", "produce",
+    "progress", "rain", "research", "rice", "rubble", "rush", "salt", "sand", "sandstone", "satin", "scenery",
+    "seafood", "seaweed", "shade", "shrubbery", "signage", "silver", "sky", "smoke", "snow", "soap", "software",
+    "soil", "soup", "space", "spandex", "staff", "steam", "steel", "stonework", "stucco", "sugar", "sun", "sunlight",
+    "sunshine", "tarmac", "tea", "tennis", "terrain", "timber", "tinsel", "toast", "traffic", "trash", "tulle", "turf",
+    "underbrush", "undergrowth", "underwear", "upholstery", "vegetation", "velvet", "vinyl", "water", "weather",
+    "wheat", "wicker", "wildlife", "wine", "wood", "woodwork", "wool", "work", "world", "youth",
     # Substances and colours that are used like things without an article ("in orange").
     "asphalt", "attire", "beef", "camouflage", "canvas", "cardboard", "concrete", "cotton", "denim", "lace", "leather",
     "marble", "orange", "plaid", "rope", "rubber", "silk", "transit", "transportation",
@@ -173,10 +181,12 @@ DEFINITES = {
 SINGULAR_DETERMINERS = {*SINGULAR_STARTS, "this", "that", "each", "every"}
 PLURAL_DETERMINERS = {*PLURAL_QUANTITIES, *NUMBER_WORDS[2:], *TENS}
 OPPOSITES = {
-    "back", "bottom", "first", "front", "inner", "left", "lower", "opposite", "other", "outer", "right", "second",
-    "top", "upper",
+    "back", "bottom", "first", "front", "inner", "left", "leftmost", "lower", "opposite", "other", "outer", "right",
+    "rightmost", "second", "top", "upper",
 }  # fmt: skip
 """Adjectives of which one thing has only one ("the left and right picture")."""
+POSITIONS = {"corner", "edge", "end", "half", "part", "portion", "section", "side"}
+"""Nouns of which a thing has one in each direction."""
 PLURAL_MODIFIERS = {"arts", "sales", "sports"}
 """Plurals that modify another noun ("a sports car")."""
 FIXED_BEFORE_OF = {
@@ -191,7 +201,8 @@ COUNTED = {*PICTURES, "level", "pattern", "reflection", "stage"}
 """Nouns that captions count although WordNet has them as abstract."""
 CLAUSE_WORDS = (
     TokenPattern(tags={"NNS"}, excluded_words=PLURAL_MODIFIERS),
-    TokenPattern(tags={"DT", "IN", "PRP$", "TO", "VB", "VBP", "VBZ"}),
+    TokenPattern(tags={"DT", "IN", "PRP$", "TO", "VB", "VBP", "VBZ", "WP$"}),
+    TokenPattern(words={"...", "…"}),
 )
 """Words before a noun that show that the parser took a clause for a noun phrase."""
 DISTRIBUTOR = TokenPattern(
@@ -211,23 +222,15 @@ DESCRIBED_THING = TokenPattern(relations={"nsubj", "nsubjpass", "dobj"})
 WITHOUT = TokenPattern(words={"without"}, relations={"prep"})
 OF_PREPOSITION = TokenPattern(relations={"pobj"})
 COUNTED_BEHIND_COMMA = TokenPattern(
-    words={"one", "another", "others", "neither", "either", "half"},
+    words={*NUMBER_WORDS[1:], "all", "another", "both", "each", "either", "half", "most", "neither", "others", "some"},
     relations={"appos", "attr", "conj", "dobj", "npadvmod", "nsubj", "nsubjpass", "pobj", "ROOT"},
     before=TokenPattern(words={",", "and", "with"}),
 )  # fmt: skip
 """Words that pick some of several things."""
 JOINT_OBJECTS = {"arms", "faces", "hands", "places", "sides", "turns"}
 JOINT_VERBS = {
-    "hold",
-    "join",
-    "link",
-    "lock",
-    "make",
-    "shake",
-    "switch",
-    "take",
-    "trade",
-}
+    "get", "hold", "join", "lay", "link", "lock", "make", "shake", "switch", "take", "trade",
+}  # fmt: skip
 """Verbs that mean one action with a bare object of the words before ("holding hands")."""
 OWN_DETERMINER = TokenPattern(relations={"det", "poss"})
 COMPARISON = TokenPattern(
@@ -235,7 +238,49 @@ COMPARISON = TokenPattern(
     parts_of_speech={"ADP", "SCONJ", "VERB"},
 )
 ADJECTIVE = TokenPattern(parts_of_speech={"ADJ"})
-MODIFIER_OF_NOUN = TokenPattern(parts_of_speech={"ADJ", "DET", "NOUN", "NUM", "PROPN"})
+FIRST_DETERMINER = (
+    TokenPattern(tags={"DT", "PDT", "POS", "PRP$", "WP$"}),
+    TokenPattern(words={"one"}),
+)
+"""Words that determine the noun behind them also where a determiner follows ("one a puppy")."""
+MODIFIER_OF_NOUN = (
+    *FIRST_DETERMINER,
+    TokenPattern(parts_of_speech={"ADJ", "DET", "NOUN", "NUM", "PROPN"}),
+    TokenPattern(tags={"VBN"}),
+    # "in sitting poses"
+    TokenPattern(tags={"VBG"}, before=TokenPattern(words={"and", "in", "of", "with"})),
+)
+LINKS = {",", "and", "but", "or"}
+LINK_OF_ADJECTIVES = (
+    TokenPattern(words=LINKS, before=TokenPattern(tags={"JJ", "VBN"})),
+    TokenPattern(words=LINKS, before=TokenPattern(words=COLOURS)),
+    # "an eye-level, wide shot"
+    TokenPattern(words={","}, before=TokenPattern(before=TokenPattern(words=HYPHENS))),
+)
+ADJECTIVAL = TokenPattern(relations={"amod"})
+DETERMINER_BEHIND_VERB = TokenPattern(
+    tags={"DT", "PRP$"}, excluded_words={"all", "both"}
+)
+REFLEXIVE = TokenPattern(words={"herself", "himself", "itself", "themselves"})
+FINITE = TokenPattern(tags={"VBD", "VBP", "VBZ"})
+SECOND_VERB = (
+    TokenPattern(
+        tags={"NNS"},
+        head=TokenPattern(tags={"NN", "VBZ"}),
+        before=TokenPattern(words={"and"}),
+    ),
+)
+"""Plural that is a second verb, if it is no thing ("holds up a cloth and smiles")."""
+ONLY_VERB = (
+    TokenPattern(tags={"NNS"}, before=TokenPattern(tags={"RP"})),
+    TokenPattern(
+        tags={"NNS"},
+        before=TokenPattern(words=COLOURS, before=TokenPattern(words={"in"})),
+    ),
+)
+"""Plural that is the only verb, if it is no thing ("a biker in red rides")."""
+PARTICIPLES = {"cut", "hit", "shut", "split", "spread"}
+"""Participles that look like nouns ("a slice cut out of a cake")."""
 CLAUSE = TokenPattern(relations={"ccomp", "csubj", "xcomp"})
 NAMING = TokenPattern(parts_of_speech={"NOUN", "PROPN", "PRON"})
 SEVERAL = TokenPattern(words={"all", "both", "they", "we", "people"})
@@ -251,6 +296,7 @@ OF = TokenPattern(words={"of"})
 INFINITIVE_MARK = TokenPattern(tags={"TO"})
 SUBJECT = TokenPattern(relations={"nsubj", "nsubjpass"})
 NUMERAL = TokenPattern(tags={"CD"})
+RELATIVE = TokenPattern(tags={"WDT", "WP"})
 CLAUSE_OF_NOUN = TokenPattern(relations={"relcl"})
 PLACE_OF_CLAUSE = TokenPattern(words={"when", "where"})
 OBJECT = TokenPattern(relations={"dobj"})
@@ -281,14 +327,9 @@ SPREAD = {
 }  # fmt: skip
 """Verbs of which one thing is no subject ("scattered across the lawn")."""
 VARIETIES = {
-    "assorted",
-    "different",
-    "differing",
-    "diverse",
-    "various",
-    "varied",
-    "varying",
-}
+    "adjacent", "alternating", "assorted", "contrasting", "different", "differing", "diverse", "identical", "matching",
+    "opposing", "parallel", "respective", "separate", "varied", "various", "varying",
+}  # fmt: skip
 """Words that tell several things apart ("bowls of various sizes")."""
 JOINT_WORDS = ({"together"}, {"each", "other"}, {"one", "another"}, {"both"})
 """Words that need several things, each set in one sentence."""
@@ -304,7 +345,7 @@ def explain_refusal(phrase: NounPhrase) -> str | None:
 
 def find_text_fault(doc: Doc) -> str | None:
     """Return the reason why a text asserts nothing about numbers of things; None where it may."""
-    if doc.text.rstrip().endswith("?"):
+    if doc.text.rstrip().endswith("?") or doc[:2].text.lower() == "how to":
         return QUESTION
     return None
 
@@ -334,11 +375,17 @@ def _is_torn(phrase: NounPhrase) -> bool:
 
 
 def _begins_earlier(phrase: NounPhrase) -> bool:
-    """Return True where an adjective, numeral or noun directly before a phrase belongs to it ("two
-    shirtless" before "young boys", "crowd" before "watches").
+    """Return True where words before a phrase belong to it: a determiner ("a" before "few thin
+    trees"), a modifier ("two shirtless" before "young boys"), or an adjective of a list ("a grey
+    but" before "painted wall").
     """
+    patterns = FIRST_DETERMINER if phrase.determiners else MODIFIER_OF_NOUN
+    before = _get_before(phrase)
+    if any(matches_one_of(token, patterns) for token in before):
+        return True
+    is_linked = any(matches_one_of(token, LINK_OF_ADJECTIVES) for token in before)
     is_bare = not phrase.determiners
-    return is_bare and MODIFIER_OF_NOUN.matches_any(_get_before(phrase))
+    return is_bare and is_linked and ADJECTIVAL.matches_any(phrase.words[:-1])
 
 
 def has_doubtful_verb(phrase: NounPhrase) -> bool:
@@ -347,12 +394,26 @@ def has_doubtful_verb(phrase: NounPhrase) -> bool:
     """
     if any(matches_one_of(token, CLAUSE_WORDS) for token in phrase.words[:-1]):
         return True
+    if _holds_participle(phrase):
+        return True
     own_words = {phrase.head.i}
     if phrase.verb is not None:
         own_words.add(phrase.verb.i)
     sentence = phrase.head.sent
     verbs = _find_doubtful_verbs(phrase.head.doc, sentence.start, sentence.end)
     return any(verb >= phrase.start for verb in verbs - own_words)
+
+
+def _holds_participle(phrase: NounPhrase) -> bool:
+    """Return True for a being and what it does to something, joined to one noun ("a dragon
+    breathing fire").
+    """
+    pairs = pairwise(phrase.words)
+    return any(_is_being(noun) and _is_participle(verb.lower_) for noun, verb in pairs)
+
+
+def _is_participle(word: str) -> bool:
+    return word.endswith("ing") and word not in NOUNS_IN_ING
 
 
 @lru_cache(maxsize=8)
@@ -368,16 +429,27 @@ def _find_doubtful_verbs(doc: Doc, start: int, end: int) -> frozenset[int]:
 
 
 def _is_doubtful_noun(token: Token) -> bool:
-    """Return True for a plural that may be a verb: WordNet has no such noun, or it follows another
-    plural, which would modify it ("dogs sleeps").
+    """Return True for a plural that may be a verb: WordNet has no such noun, it follows another
+    plural, which would modify it ("dogs sleeps"), or an article follows it ("a cat bats a ball").
     """
     # With a subject, the other rules take it for a verb.
     if token.tag_ != "NNS" or SUBJECT.matches_any(token.children):
         return False
     lemmas = getAllLemmas(token.lower_)
     before = token.doc[max(token.i - 1, token.sent.start) : token.i]
-    is_doubtful = "NOUN" not in lemmas or PLURAL.matches_any(before)
-    return "VERB" in lemmas and is_doubtful
+    after = token.doc[token.i + 1 : token.i + 2]
+    has_object = DETERMINER_BEHIND_VERB.matches_any(after)
+    is_doubtful = "NOUN" not in lemmas or PLURAL.matches_any(before) or has_object
+    return "VERB" in lemmas and (is_doubtful or _stands_as_verb(token))
+
+
+def _stands_as_verb(noun: Token) -> bool:
+    """Return True for a bare plural that is no thing, where a verb in -s can stand."""
+    is_thing = _is_among(noun.lower_, {*read_words("things"), *UNCOUNTABLE})
+    if is_thing or _is_being(noun) or "VERB" not in getAllLemmas(noun.lower_):
+        return False
+    patterns = SECOND_VERB if FINITE.matches_any(noun.sent) else ONLY_VERB
+    return matches_one_of(noun, patterns)
 
 
 def _holds_verb(chunk: Span) -> bool:
@@ -399,8 +471,11 @@ def _disagrees_with_subject(verb: Token) -> bool:
     if not subjects:
         return bool(verb.dep_ == "acl")
     subject = subjects[0]
+    if clause.dep_ == "relcl" and RELATIVE.matches(subject):
+        subject = clause.head
     # "a boy, a cow and two dogs are", of which the parser makes several subjects
-    is_several = len(subjects) > 1 or LISTED.matches_any(subject.subtree)
+    is_listed = LISTED.matches(subject) or LISTED.matches_any(subject.subtree)
+    is_several = len(subjects) > 1 or is_listed
     # "a number of boats lie there", "a group of people wait"
     if is_several or subject.lower_ in MEASURES | GROUPS:
         return False
@@ -439,10 +514,12 @@ def _is_quoted(phrase: NounPhrase) -> bool:
 
 
 def _is_in_name(phrase: NounPhrase) -> bool:
-    """Return True for names, and for nouns with a number behind them ("table 5", "No. 12")."""
+    """Return True for names, and for nouns with a number, a quotation or a word in capitals behind
+    them ("table 5", "No. 12", "the word STOP").
+    """
     head = phrase.head
-    follows_number = any(token.like_num for token in _get_after(phrase))
-    if follows_number or head.lower_ in {"no", "nr", "nos"}:
+    is_named = any(map(_is_label, _get_after(phrase)))
+    if is_named or head.lower_ in {"no", "nr", "nos"}:
         return True
     n_titled = sum(token.is_title for token in head.doc)
     if n_titled > len(head.doc) / 2:  # a title, in which each word has a capital
@@ -456,8 +533,15 @@ def _is_in_name(phrase: NounPhrase) -> bool:
     is_single = has_the and (is_family or NAME_TAG.matches_any(phrase.words[:-1]))
     is_name = head.is_title and head.tag_ in {"NNP", "NNPS"}
     # At the start of a text a capital says nothing.
-    is_noun = phrase.start == 0 and (phrase.determiners or is_in_wordnet(head.lower_))
+    is_noun = phrase.start == 0 and is_in_wordnet(head.lower_)
     return has_title or is_single or (is_name and not is_noun)
+
+
+def _is_label(token: Token) -> bool:
+    """Return True for a number, a mark that opens a quotation, and a word in capitals."""
+    opens_quotation = token.text in {*QUOTATION_MARKS, "'"} and token.tag_ != "POS"
+    is_inscription = token.is_upper and len(token) > 1
+    return bool(token.like_num) or opens_quotation or is_inscription
 
 
 def _has_unit(phrase: NounPhrase) -> bool:
@@ -528,13 +612,23 @@ def _is_part_of_quantity(phrase: NounPhrase) -> bool:
 
 
 def _differs_in_number(phrase: NounPhrase) -> bool:
-    """Return True where a determiner has another number than the noun by its tag ("an angler
-    fishes")."""
+    """Return True where a determiner or the form has another number than the noun by its tag ("an
+    angler fishes", "contours" as a singular).
+    """
     determiners = {token.lower_ for token in phrase.determiners}
     numbers = list_numbers(phrase.head)
     if numbers == ("pl",) and determiners & SINGULAR_DETERMINERS:
         return True
-    return numbers == ("sg",) and bool(determiners & PLURAL_DETERMINERS)
+    if numbers != ("sg",):
+        return False
+    return _is_known_plural(phrase.head.lower_) or bool(
+        determiners & PLURAL_DETERMINERS
+    )
+
+
+def _is_known_plural(word: str) -> bool:
+    lemmas: tuple[str, ...] = getAllLemmas(word).get("NOUN", ())
+    return lemmas == (singularize(word),) and word not in lemmas
 
 
 def _may_be_verb(phrase: NounPhrase) -> bool:
@@ -551,9 +645,9 @@ def _may_be_verb(phrase: NounPhrase) -> bool:
     partner = NOUN.select(phrase.words[-2:-1])
     follows_subject = follows_to or any(map(_is_being, partner))
     # "a bull standing in a field": the determiner is of another noun.
-    is_participle = word.endswith("ing") and word not in NOUNS_IN_ING
+    is_participle = _is_participle(word) or (bool(partner) and word in PARTICIPLES)
     is_verb = is_participle or _is_only_verb(phrase) or not is_noun
-    return is_verb or (is_bare and follows_subject)
+    return is_verb or (is_bare and (follows_subject or _stands_as_verb(phrase.head)))
 
 
 def _is_only_verb(phrase: NounPhrase) -> bool:
@@ -610,9 +704,9 @@ def _is_uncounted(phrase: NounPhrase) -> bool:
 
 
 def _is_opposite_side(phrase: NounPhrase) -> bool:
-    """Return True for a side of which a thing has one ("on the left side")."""
+    """Return True for a side of which a thing has one ("on the left side", "at the right edge")."""
     modifiers = {token.lower_ for token in phrase.words[:-1]}
-    return phrase.head.lower_ == "side" and not modifiers.isdisjoint(OPPOSITES)
+    return phrase.head.lower_ in POSITIONS and not modifiers.isdisjoint(OPPOSITES)
 
 
 def _is_part_of_one(phrase: NounPhrase) -> bool:
@@ -675,7 +769,8 @@ def _lacks_other_number(phrase: NounPhrase) -> bool:
 
 def _is_among_several(phrase: NounPhrase) -> bool:
     """Return True behind a preposition that needs several things ("between two trees")."""
-    return any(token.lower_ in AMONG for token in _get_before(phrase))
+    words = [*_get_before(phrase), *phrase.determiners]
+    return any(token.lower_ in AMONG for token in words)
 
 
 def _is_shared_out(phrase: NounPhrase) -> bool:
@@ -810,9 +905,10 @@ def _is_counted_again(phrase: NounPhrase) -> bool:
 
 def _has_unclear_pronoun(phrase: NounPhrase) -> bool:
     """Return True where a pronoun may refer to this noun and to others ("a man throws a ball after
-    another man kicks his foot").
+    another man kicks his foot"), and before one that stresses it ("the works themselves").
     """
-    return phrase.head in _find_rivals(phrase.head.doc)
+    is_stressed = REFLEXIVE.matches_any(_get_after(phrase))
+    return is_stressed or phrase.head in _find_rivals(phrase.head.doc)
 
 
 @lru_cache(maxsize=8)
@@ -866,6 +962,14 @@ def _find_described(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
         if not is_object and not PLACE_OF_CLAUSE.matches_any(ancestor.children):
             return [noun for noun in nouns if noun == ancestor.head]
     return []
+
+
+def is_possession(noun: Token) -> bool:
+    """Return True for a noun behind "his" that is a thing, unlike the words in "to his left" and "to
+    his right holding a cup".
+    """
+    word = noun.lower_
+    return word not in {"left", "right"} and not _is_participle(word)
 
 
 def _is_being(noun: Token) -> bool:
