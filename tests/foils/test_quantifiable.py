@@ -154,6 +154,7 @@ def find_reasons(caption):
         ("The word 'STOP' on a wall.", "word", rules.NAME),
         ("The Alamo under bright clouds.", "alamo", rules.NAME),
         ("A man hikes in the woods.", "woods", rules.NOT_COUNTED),
+        ("Picture of the worlds smallest horse.", "worlds", rules.OTHER_QUANTITY),
         ("Ivy climbs a wall.", "ivy", rules.NOT_COUNTED),
         ("A boat at the right edge of a photo.", "edge", rules.NOT_COUNTED),
     ],
@@ -290,6 +291,13 @@ def test_a_question_is_refused():
             (
                 "Exactly one painting is held by a frame that fixes it.",
                 "Some paintings are held by a frame that fixes them.",
+            ),
+        ),
+        (
+            "One of the vases has a design painted on it.",
+            (
+                "One of the vases has exactly one design painted on it.",
+                "One of the vases has some designs painted on it.",
             ),
         ),
         (

@@ -269,7 +269,6 @@ def test_prepositions_are_ranked_by_a_language_model(monkeypatch):
     assert [result["foil"] for result in results if "foil" in result] == [
         "A cat under a couch.",
         "A cat next to a couch.",
-        "A cat in front of a couch.",
     ]
     (refused,) = objects("--instrument", "prepositions", "Is a cat on a couch?")
     assert refused["refused"].startswith("a question")

@@ -12,10 +12,11 @@ from waltz.foils.english.nouns import singularize
 from waltz.foils.english.numerals import is_denied, is_quoted
 from waltz.foils.english.patterns import TokenPattern, matches_one_of
 from waltz.foils.english.quantifiable import is_abstract
+from waltz.foils.english.wordnet import read_words
 
 BESIDE = ("far from", "inside", "on top of", "under")
 INSIDE = ("outside", "behind", "on top of", "next to")
-ON_TOP = ("under", "behind", "beside", "next to", "in front of")
+ON_TOP = ("under", "beside", "next to")
 BELOW = ("above", "on top of", "next to")
 ABOVE = ("under", "below", "beneath")
 CONTRARY = {
@@ -42,19 +43,14 @@ CONTRARY = {
     "in front of": ("behind", "on top of", "under"),
     "inside": INSIDE,
     "inside of": INSIDE,
-    "into": ("around", "over", "out of"),
     "near": ("far from",),
     "next to": BESIDE,
-    "off": ("onto",),
     "on": ON_TOP,
     "on top of": ON_TOP,
-    "onto": ("under", "off"),
     "out of": ("into",),
     "outside": ("inside",),
     "outside of": ("inside",),
     "over": ABOVE,
-    "past": ("through",),
-    "through": ("around", "past"),
     "toward": ("away from",),
     "towards": ("away from",),
     "under": BELOW,
@@ -62,7 +58,6 @@ CONTRARY = {
     "up": ("down",),
     "with": ("without",),
     "within": INSIDE,
-    "without": ("with",),
 }
 """Prepositions that contradict each preposition."""
 LONGEST_PREPOSITION = 3
@@ -118,6 +113,16 @@ CLOTHES = frozenset((
     "skis", "suit", "suits", "sunglasses", "sweater", "swimsuit", "tie", "ties", "tuxedo", "uniform",
     "uniforms", "vest", "wetsuit", "wetsuits",
 ))  # fmt: skip
+OPEN_SPACES = frozenset((
+    "beach", "branch", "bush", "court", "desert", "field", "forest", "garden", "grass", "hill", "lake", "lawn", "log",
+    "meadow", "mountain", "ocean", "park", "pasture", "path", "pond", "pool", "river", "road", "rock", "sand", "sea",
+    "sidewalk", "slope", "snow", "stone", "street", "table", "tree", "water", "wave", "yard",
+))  # fmt: skip
+"""Places next to the things of WordNet's file of artifacts."""
+SURFACES_OR_SPACES = frozenset(
+    ("at", "in", "inside", "on", "on top of", "out of", "within")
+)
+"""Prepositions that also introduce manners, directions and parts."""
 SPREADING = frozenset(("dot", "extend", "scatter", "sprawl", "spread", "stretch"))
 """Verbs behind which "across" and "along" say nearly the same."""
 VERBS_OF_PREPOSITION = {
@@ -131,24 +136,15 @@ VERBS_OF_PREPOSITION = {
         "be", "coat", "compete", "cover", "cut", "drench", "dress", "engage", "participate", "result", "split",
         "wrap",
     )),
-    "into": frozenset((
-        "bite", "cut", "dig", "divide", "look", "make", "stare", "transform", "turn",
-    )),
     "on": frozenset((
         "base", "chat", "chew", "concentrate", "depend", "feed", "focus", "put", "rely", "snack", "speak",
         "talk", "try", "work",
-    )),
-    "off": frozenset((
-        "cut", "fall", "show", "take",
     )),
     "out of": frozenset((
         "drink", "eat", "make",
     )),
     "over": frozenset((
         "fight", "look", "preside", "take", "watch",
-    )),
-    "through": frozenset((
-        "go", "look", "read",
     )),
     "up": frozenset((
         "hold", "line", "pick", "put", "set",
@@ -216,10 +212,18 @@ def _is_place(thing: Token, name: str) -> bool:
     children = list(thing.children)
     if name in ("with", "without"):
         return not _is_quantified(thing)
+    if name in SURFACES_OR_SPACES and not _is_known_place(thing):
+        return False
     # "by train", "in black", "at night"
     if PLURAL.matches(thing):
         return True
     return ARTICLE.matches_any(children) or POSSESSIVE.matches_any(children)
+
+
+def _is_known_place(thing: Token) -> bool:
+    """Return True for a thing or an open space, but not for a manner or a part ("in an arc")."""
+    noun = singularize(thing.lower_)
+    return noun in OPEN_SPACES or noun in read_words("things")
 
 
 def _is_quantified(thing: Token) -> bool:

@@ -298,6 +298,7 @@ SUBJECT = TokenPattern(relations={"nsubj", "nsubjpass"})
 NUMERAL = TokenPattern(tags={"CD"})
 RELATIVE = TokenPattern(tags={"WDT", "WP"})
 CLAUSE_OF_NOUN = TokenPattern(relations={"relcl"})
+PASSIVE_CLAUSE = TokenPattern(relations={"acl"}, tags={"VBN"})
 PLACE_OF_CLAUSE = TokenPattern(words={"when", "where"})
 OBJECT = TokenPattern(relations={"dobj"})
 OF_BEINGS = {"he", "him", "his", "she", "her", "hers"}
@@ -553,7 +554,9 @@ def _has_unit(phrase: NounPhrase) -> bool:
 def _keeps_quantity(phrase: NounPhrase) -> bool:
     """Return True where a quantity would be left next to the new quantifier."""
     left = [token.lower_ for token in phrase.words[:-1]]
-    is_limited = not DEGREES.isdisjoint(left) or UNIQUE.matches_any(phrase.words[:-1])
+    # "the worlds smallest dog" lacks an apostrophe.
+    superlatives = UNIQUE.select([*phrase.words[:-1], *_get_after(phrase)])
+    is_limited = bool(superlatives) or not DEGREES.isdisjoint(left)
     if is_limited or any(map(_is_quantity, left)):
         return True
     # "at least two": words before the phrase, or determiners that the quantifier does not replace.
@@ -948,6 +951,10 @@ def _list_meant(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
     Among things, the first one is trusted.
     """
     possible = list_antecedents(pronoun, nouns)
+    clause = pronoun.head.head
+    if OF_PREPOSITION.matches(pronoun) and PASSIVE_CLAUSE.matches(clause):
+        # "a design painted on it"
+        possible = [noun for noun in possible if noun != clause.head]
     beings = list(filter(_is_being, possible))
     things = [noun for noun in possible if noun.lower_ not in PICTURES]
     return _find_described(pronoun, possible) or beings or things[:1] or possible[:1]
