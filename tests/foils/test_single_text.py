@@ -331,8 +331,8 @@ def test_a_table_of_questions_has_their_answers(tmp_path):
         ),
         (
             "a.jsonl",
-            '{"caption": 3}\n',
-            "line 1: caption is 3 (expected a text); correct it",
+            '{"caption": true}\n',
+            "line 1: caption is True (expected a text); correct it",
         ),
         ("a.csv", None, "no such file"),
         ("a.txt", None, "no such file"),
