@@ -555,6 +555,13 @@ def test_a_faulty_entry_names_its_field(changes, fault):
         build_chart("mine", {"base": ENTRY, "mine": {**ENTRY, **changes}})
 
 
+def test_a_misspelled_field_is_named_before_the_missing_one():
+    misspelled = {**ENTRY, "row": ENTRY["rows"]}
+    del misspelled["rows"]
+    with pytest.raises(UserError, match=r"charts\.mine\.row: Unexpected keyword"):
+        build_chart("mine", {"mine": misspelled})
+
+
 def test_the_example_of_the_manual_is_a_chart_with_points():
     manual = (DOCS.parents[1] / "how-to/add-a-chart.md").read_text(encoding="utf-8")
     _, block, _ = re.split(r"```yaml\n|```\n", manual, maxsplit=2)

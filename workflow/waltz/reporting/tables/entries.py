@@ -53,7 +53,12 @@ def validate_entry(
     try:
         return declared.validate_python(fields)
     except ValidationError as error:
-        # One fault is shown at a time, the first one; a message has one line.
-        fault = error.errors()[0]
+        # One fault is shown at a time, since a message has one line: an unknown field first, which
+        # may be a missing one misspelled.
+        faults = error.errors()
+        unknown = [
+            fault for fault in faults if fault["type"] == "unexpected_keyword_argument"
+        ]
+        fault = (unknown or faults)[0]
         key = ".".join(map(str, (location, *fault["loc"])))
         raise UserError(f"{key}: {fault['msg']}; see {manual}") from None
