@@ -95,7 +95,7 @@ def test_a_summary_worked_by_hand():
 
 
 def test_shares_that_differ_by_rounding_have_no_noise():
-    rows = [row(0.25, 1e-11, "a"), row(0.25 + 2e-12, 3e-11, "b")]
+    rows = [row(0.25, 1e-7, "a"), row(0.25 + 2e-7, 3e-7, "b")]
     summary = summarize_attributions("m", "existence", pd.DataFrame(rows), HOW)
     assert summary.noise is None
 

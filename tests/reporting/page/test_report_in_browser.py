@@ -370,7 +370,7 @@ def test_a_table_is_saved_with_all_its_cells(opened):
     assert lines[0].startswith("profile,metric,model")
     assert len(lines) == 11
     assert (
-        "published,acc_r,clip,existence,,equal to the paper,,,,66.9,100,65.9,67.9,66.9,0,,,"
+        "published,acc_r,clip,existence,,equal to the paper,,,,66.9,100,65.9,67.9,66.9,0,,,,"
         in lines
     )
 

@@ -136,7 +136,7 @@ def test_a_second_run_has_nothing_to_do(scenes_run):
             "foils/english/noun_phrases.py",
             'dict.fromkeys(("it", "its"',
             'dict.fromkeys(("its", "it"',
-            {"existence", "plurality"},
+            {"existence", "plurality", "relations"},
         ),
         (
             "foils/swig_nouns.yaml",

@@ -43,6 +43,10 @@ SHARE_COLUMNS = [
 """Columns of `AttributionRecord` from which shares are computed; the others, with a value for each
 player, would take many times the memory.
 """
+LEAST_DEVIATION = 1e-6
+"""Standard deviation of T-SHAP, a share, up to which texts differ by the rounding of an estimator
+alone, as those of rulers do.
+"""
 DECIMALS = 9
 """Decimal places to which T-SHAP is rounded before it is ranked, so that rounding errors do not
 break ties.
@@ -280,8 +284,7 @@ def summarize_attributions(
     record = replace(record, standard_error=100 * mean_square_error**0.5)
     # Part of the variance between these items that estimation explains.
     variance = float(np.var(sampled["t_shap"].to_numpy(np.float64)))
-    # Shares that differ by rounding alone, as those of rulers, vary no more than their errors do.
-    if variance > 10 ** (-2 * DECIMALS):
+    if variance > LEAST_DEVIATION**2:
         record = replace(record, noise=mean_square_error / variance)
     return record
 
