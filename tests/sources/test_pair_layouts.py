@@ -327,6 +327,80 @@ def test_case_of_letters_and_blanks_of_names_do_not_matter(tmp_path):
     assert read(tmp_path, content) == [("1", "mine", "a", "b", "c")]
 
 
+OPTIONS = {"image": "a.png", "caption_options": ["one", "two", "three"]}
+LETTERED = {"image": "a.png", "caption_a": "one", "caption_b": "two", "caption_c": ""}
+FROM_1 = {"image": "a.png", "text_1": "one", "text_2": "two", "text_10": "three"}
+
+
+@pytest.mark.parametrize(
+    ("row", "caption"),
+    [
+        ({**OPTIONS, "correct_option": 0}, "one"),
+        ({**OPTIONS, "correct_option": 1}, "two"),
+        ({**OPTIONS, "correct_option": 2.0}, "three"),
+        ({**OPTIONS, "Correct_Option": "2"}, "three"),
+        ({**OPTIONS, "answer": "B"}, "two"),
+        ({**OPTIONS, "answer": "(c)"}, "three"),
+        ({**OPTIONS, "answer": " two"}, "two"),
+        ({**OPTIONS, "labels": [0, 0, 1]}, "three"),
+        ({**OPTIONS, "labels": [False, True, False]}, "two"),
+        ({**OPTIONS, "label": [1]}, "two"),
+        ({"image": "a.png", "choices": ["one", "two"], "answer": "two"}, "two"),
+        ({"image": "a.png", "captions": ["1", "0"], "label": 0}, "0"),
+        ({**LETTERED, "answer": "b"}, "two"),
+        ({**LETTERED, "answer": 1}, "two"),
+        ({**LETTERED, "answer": "caption_b"}, "two"),
+        ({**FROM_1, "label": 1}, "one"),
+        ({**FROM_1, "label": 10}, "three"),
+        ({**FROM_1, "label": "C"}, "three"),
+        ({"image": "a.png", "caption_0": "one", "caption_1": "two", "label": 1}, "two"),
+    ],
+)
+def test_the_answer_says_which_option_is_the_caption(tmp_path, row, caption):
+    items = read(tmp_path, [row])
+    assert {item[3] for item in items} == {caption}
+
+
+def test_all_options_but_the_answer_are_foils_in_their_order(tmp_path):
+    row = {**OPTIONS, "correct_option": 1}
+    assert [item[4] for item in read(tmp_path, [row])] == ["one", "three"]
+    content = """image,caption_options,correct_option\na.png,"['one', 'two']",1\n"""
+    assert read(tmp_path, content, "a.csv") == [("1", "mine", "a.png", "two", "one")]
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        (
+            {**OPTIONS, "correct_option": 3},
+            r"'correct_option' names none of 3 options \(got '3', expected 0 to 2, a letter",
+        ),
+        ({**OPTIONS, "correct_option": -1}, r"none of 3 options \(got '-1'"),
+        ({**OPTIONS, "correct_option": True}, r"none of 3 options \(got 'True'"),
+        ({**OPTIONS, "labels": [1, 1, 0]}, r"none of 3 options \(got '\[1, 1, 0\]'"),
+        ({**OPTIONS, "correct_option": None}, "'correct_option' is missing or empty"),
+        ({**LETTERED, "answer": "c"}, r"got 'c', expected 0 to 1"),
+        ({**FROM_1, "label": 0}, r"got '0', expected 1 to 10"),
+        ({**OPTIONS, "caption_options": ["one"]}, "'caption_options' has 1 options"),
+        ({**OPTIONS, "question": "Which?", "answer": 1}, "no caption and foil but a"),
+    ],
+)
+def test_an_answer_that_names_no_option_is_refused(tmp_path, row, fault):
+    with pytest.raises(UserError, match=f"a.json: item 1: .*{fault}"):
+        read(tmp_path, [row])
+
+
+def test_a_row_without_the_answer_that_others_have_is_refused(tmp_path):
+    with pytest.raises(UserError, match="item 2: 'correct_option' is missing or empty"):
+        read(tmp_path, [{**OPTIONS, "correct_option": 1}, OPTIONS])
+
+
+def test_options_without_answers_are_said_to_begin_with_the_caption(tmp_path, caplog):
+    pairs._say_once.cache_clear()
+    read(tmp_path, [OPTIONS])
+    assert "no column says which option is the caption; the first" in caplog.text
+
+
 @pytest.mark.parametrize("absent", [float("nan"), None, "", " ", "NaN", "null"])
 def test_an_optional_value_may_be_absent(tmp_path, absent):
     row = {"image": "a", "caption": "b", "foil": "c", "phenomenon": absent}

@@ -15,6 +15,11 @@ from operator import itemgetter
 
 from waltz.core.errors import UserError, find_closest, list_names
 from waltz.core.files.json_objects import JsonObject, parse_json
+from waltz.sources.pair_options import (
+    OptionColumns,
+    find_option_columns,
+    split_options,
+)
 from waltz.sources.raw_entry import RawEntry
 
 PAIR_COLUMNS = ("image", "caption", "foil")
@@ -60,8 +65,6 @@ TEXT_NAMES = (
     ("caption", "hard_neg"),
     ("caption", "negatives"),
     ("caption", "negative"),
-    # The first option is the caption.
-    ("caption_options.0", "caption_options.1:"),
 )
 """Names of the columns of caption and foil: of waltz and VALSE, SugarCrepe, ARO, What'sUp and others."""
 IMAGE_KEYS = ("path", "file_name", "filename", "src")
@@ -101,6 +104,7 @@ class PairLayout:
         phenomenon: Columns of the phenomenon; the first with a value counts.
         ignored: Columns that mean something that is not done, with what that is.
         may_lack: Whether a row may lack some of its pairs; the columns of the first show the layout.
+        options: Columns of options and answer, of a file that has them in place of captions and foils.
     """
 
     name: str
@@ -108,6 +112,7 @@ class PairLayout:
     phenomenon: tuple[str, ...] = PHENOMENON_COLUMNS
     ignored: Mapping[str, str] = field(default_factory=dict)
     may_lack: bool = False
+    options: OptionColumns | None = None
 
     @property
     def paths(self) -> list[str]:
@@ -125,6 +130,10 @@ class PairLayout:
 
 
 NO_BOXES = "boxes are not cut out; the whole image is used"
+NO_ANSWER = (
+    "no column says which option is the caption; the first counts, as in What'sUp (ARO's classes put it last): add"
+    " correct_option, counted from 0, where it is another"
+)
 IGNORED = {"mturk": "votes are not read; all items count", "bbox_x": NO_BOXES}
 CROP = {"x": NO_BOXES}
 ROWS = PairLayout("rows of image, caption and foil", (("0", "1", "2"),))
@@ -223,15 +232,20 @@ def choose_layout(rows: Sequence[RawEntry], columns: Mapping[str, str]) -> PairL
             phenomenon = (columns["phenomenon"],)
         return PairLayout("own columns", ((image, caption, foil),), phenomenon)
     names = _join_names(rows[:SEARCHED_ROWS])
-    return _number_columns(names) or _find_layout(names) or _guess_layout(rows[0])
+    return (
+        _number_columns(names)
+        or _find_layout(names)
+        or _build_option_layout(names)
+        or _guess_layout(rows[0])
+    )
 
 
 def _join_names(rows: Sequence[RawEntry]) -> JsonObject:
-    """Return the first value of every column that is not null, by its folded name."""
+    """Return the first value of every column that is not null, by its folded name; null where all are."""
     names: JsonObject = {}
     for row in rows:
         for name, value in fold_names(row.fields).items():
-            if names.get(name) is None and value is not None:
+            if names.get(name) is None:
                 names[name] = value
     return names
 
@@ -270,7 +284,24 @@ def _number_columns(names: JsonObject) -> PairLayout | None:
 
 def _list_numbered(names: JsonObject, name: str) -> list[str]:
     """Return the columns that have a name, with or without a number behind it."""
-    return [column for column in names if NUMBER.sub("", column) == name]
+    return [
+        column
+        for column, value in names.items()
+        if value is not None and NUMBER.sub("", column) == name
+    ]
+
+
+def _build_option_layout(names: JsonObject) -> PairLayout | None:
+    """Return the layout of a file with options, of which an answer says which is the caption."""
+    image = next(filter(names.get, IMAGE_NAMES), None)
+    options = find_option_columns(names)
+    if image is None or options is None:
+        return None
+    texts = (options.options[0], options.options[-1])
+    ignored = {}
+    if options.answer is None:
+        ignored = {options.options[0]: NO_ANSWER}
+    return PairLayout("options", ((image, *texts),), ignored=ignored, options=options)
 
 
 def _guess_layout(row: RawEntry) -> PairLayout:
@@ -367,6 +398,8 @@ def find_pairs(row: RawEntry, layout: PairLayout) -> Iterator[FoundPair]:
     pairs: list[tuple[object, object, object]] = []
     for paths in layout.columns:
         image, caption, foil = (_follow(names, path) for path in paths)
+        if layout.options is not None:
+            caption, foil = _read_options(row, names, layout.options)
         pairs += _combine(row, _read_only(image), _read_list(caption), _read_list(foil))
     if layout.may_lack:
         complete = list(filter(_has_texts, pairs))
@@ -378,6 +411,19 @@ def find_pairs(row: RawEntry, layout: PairLayout) -> Iterator[FoundPair]:
         return
     for number, pair in enumerate(pairs, 1):
         yield FoundPair(number, *pair)
+
+
+def _read_options(
+    row: RawEntry, names: JsonObject, columns: OptionColumns
+) -> tuple[object, list[object]]:
+    """Return the caption and the foils of a row of options."""
+    texts: object = [names.get(column) for column in columns.options]
+    if len(columns.options) == 1:
+        texts = _read_list(names.get(columns.options[0]))
+    answer = None
+    if columns.answer is not None:
+        answer = names.get(columns.answer)
+    return split_options(_make_list(texts), columns, answer, row.location)
 
 
 def _check_columns(row: RawEntry, names: JsonObject, layout: PairLayout) -> None:
