@@ -12,6 +12,7 @@ import pytest
 
 from waltz.core import run_lock
 from waltz.core.errors import UserError
+from waltz.core.interrupts import RUN_SNAKEMAKE
 
 HOLDER = """
 import sys, time
@@ -213,15 +214,16 @@ def test_an_older_record_names_no_lock_files(tmp_path, lock_file, other_run):
     assert "without a record" in describe(tmp_path)
 
 
-def test_a_run_without_a_record_is_found_among_the_processes(tmp_path):
+@pytest.mark.parametrize("arguments", [["-m", "snakemake"], ["-c", RUN_SNAKEMAKE]])
+def test_a_run_without_a_record_is_found_among_the_processes(tmp_path, arguments):
     checkout = tmp_path / "checkout"
     folder = checkout / ".snakemake"
     (folder / "locks").mkdir(parents=True)
     (folder / "locks" / "0.output.lock").write_text("results/small.parquet\n")
-    program = tmp_path / "snakemake"
+    program = checkout / "snakemake.py"
     program.write_text("import time; print(flush=True); time.sleep(60)")
     with subprocess.Popen(
-        [sys.executable, str(program)], cwd=checkout, stdout=subprocess.PIPE
+        [sys.executable, *arguments], cwd=checkout, stdout=subprocess.PIPE
     ) as process:
         process.stdout.readline()
         line = describe(folder)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from waltz.core.interrupts import HIDE_INTERRUPTS
 from waltz.core.job_server import has_gpu_driver, start_job_server
 
 TESTED_VERSIONS = {
@@ -32,10 +33,6 @@ LEAST_JOBS = 30
 """Smallest number of jobs for which a job server pays off: fewer jobs import less in total than the
 server does.
 """
-HIDE_INTERRUPTS = (
-    "from waltz.core.interrupts import hide_interrupts; hide_interrupts()\n"
-)
-"""First line of each script."""
 LOCKED = "Error: Directory cannot be locked."
 """First line of Snakemake's message about lock files; the rest of the message advises to remove
 them.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from waltz.core.interrupts import HIDE_INTERRUPTS, delay_interrupts
 from waltz.core.job_records import log_job
-from waltz.snakemake_compat import HIDE_INTERRUPTS
 
 WORKFLOW = Path(__file__).parents[3] / "workflow"
 SNAKEMAKE = """
@@ -23,6 +23,7 @@ except KeyboardInterrupt:
     time.sleep(1)  # subprocess.run would kill it after 0.25 s
     pathlib.Path("lock").unlink()
 """
+IMPORTS = 'import pathlib, time; pathlib.Path("lock").touch(); time.sleep(60)'
 COMMAND = """
 import pathlib
 from waltz.cli.run.checkout import start_snakemake
@@ -30,24 +31,50 @@ start_snakemake([], pathlib.Path.cwd())
 """
 
 
-def test_snakemake_ends_by_itself_and_releases_its_lock(tmp_path):
-    (tmp_path / "snakemake.py").write_text(SNAKEMAKE)
+def start_command(folder, snakemake):
+    """Start a command of waltz with a program in place of Snakemake, and wait for file `lock`."""
+    (folder / "snakemake.py").write_text(snakemake)
     process = subprocess.Popen(
         [sys.executable, "-c", COMMAND],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{WORKFLOW}"},
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{folder}:{WORKFLOW}"},
         start_new_session=True,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    lock = tmp_path / "lock"
-    while not lock.exists():
+    while not (folder / "lock").exists():
         assert process.poll() is None
         time.sleep(0.05)
+    return process
+
+
+def test_snakemake_ends_by_itself_and_releases_its_lock(tmp_path):
+    process = start_command(tmp_path, SNAKEMAKE)
     for _ in range(3):  # pressed again and again, by somebody without patience
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.1)
-    process.wait(30)
-    assert not lock.exists()
+    process.communicate(timeout=30)
+    assert not (tmp_path / "lock").exists()
+
+
+def test_snakemake_that_still_imports_shows_no_traceback(tmp_path):
+    process = start_command(tmp_path, IMPORTS)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert "time.sleep" not in errors  # a line of Snakemake's traceback
+
+
+def test_interrupts_wait_for_the_end_of_the_block():
+    steps = []
+
+    def run_block():
+        with delay_interrupts():
+            os.kill(os.getpid(), signal.SIGINT)
+            steps.append("interrupted")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_block()
+    assert steps == ["interrupted"]
 
 
 @pytest.mark.parametrize("code", ["raise KeyboardInterrupt", "raise ValueError"])

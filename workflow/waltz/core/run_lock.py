@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
 from waltz.core.files.locks import build_lock
+from waltz.core.interrupts import RUN_SNAKEMAKE
 
 SNAKEMAKE_FOLDER = Path(".snakemake")
 """Folder of Snakemake's records, relative to the working directory."""
@@ -434,8 +435,9 @@ def _find_processes(folder: Path) -> list[int]:
         if process.pid in known or process.info["cwd"] != str(folder):
             continue
         command = process.info["cmdline"] or []
-        # The program, an interpreter's script, or `python -m snakemake`.
-        if any(Path(word).name == "snakemake" for word in command[:3]):
+        # The program, an interpreter's script, `python -m snakemake`, or what our commands start.
+        words = command[:3]
+        if RUN_SNAKEMAKE in words or "snakemake" in (Path(word).name for word in words):
             processes.append(process.pid)
     return processes
 

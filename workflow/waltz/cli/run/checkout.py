@@ -9,6 +9,7 @@ from pathlib import Path
 
 import waltz
 from waltz.core.errors import UserError, list_names, suggest_name
+from waltz.core.interrupts import RUN_SNAKEMAKE, delay_interrupts
 
 CONFIG = Path("config")
 """Folder of the studies in a checkout."""
@@ -123,14 +124,15 @@ def start_snakemake(
         KeyboardInterrupt: Ctrl-C was pressed; Snakemake has ended, and holds no lock.
     """
     output = subprocess.PIPE if quiet else None
-    process = subprocess.Popen(
-        [sys.executable, "-m", "snakemake", *arguments],
-        cwd=checkout,
-        env={**os.environ, **(environment or {})},
-        stdout=output,
-        stderr=output,
-        text=True,
-    )
+    with delay_interrupts():
+        process = subprocess.Popen(
+            [sys.executable, "-c", RUN_SNAKEMAKE, *arguments],
+            cwd=checkout,
+            env={**os.environ, **(environment or {})},
+            stdout=output,
+            stderr=output,
+            text=True,
+        )
     try:
         stdout, stderr = process.communicate()
     except KeyboardInterrupt:
