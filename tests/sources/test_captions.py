@@ -1,8 +1,11 @@
 """A user's table of captions."""
 
+import json
+
 import pytest
 
 from waltz.core.errors import UserError
+from waltz.sources.formats.captions import UNTRUE
 from waltz.sources.readers import read_source
 from waltz.sources.texts import read_texts
 
@@ -38,6 +41,8 @@ def test_captions_are_read_in_several_forms(tmp_path):
             r"no column 'caption' .did you mean 'captoin'",
         ),
         ("picture,caption\na.png,A dog.\n", "no column 'image'"),
+        ("a.png,A dog.\nb.png,A cat.\n", "line 1: no header .got 'a.png'"),
+        ("7,A dog.\n8,A cat.\n", "line 1: no header .got '7'"),
         ("id,image,caption\n0,a.png,A dog.\n0,a.png,A cat.\n", "duplicate id"),
         ("a.png#0\tA dog.\nA cat.\n", "line 2: no image and caption .got 'A cat.'"),
         ("id,image,caption\n1,a.png,A dog.\n1,a.png,A cat.\n", "duplicate id"),
@@ -47,6 +52,28 @@ def test_a_table_without_captions_is_refused(tmp_path, text, fault):
     (tmp_path / "own.csv").write_text(text)
     with pytest.raises(UserError, match=fault):
         read(tmp_path / "own.csv")
+
+
+@pytest.mark.parametrize(
+    ("column", "true", "false"),
+    [("label", 1, 0), ("is_correct", True, False), ("foil", "false", "true")],
+)
+def test_captions_that_a_column_calls_false_are_rejected(tmp_path, column, true, false):
+    row = {"image": "a.png", "caption": "A dog."}
+    rows = [{**row, column: true}, {**row, "caption": "A cat.", column: false}]
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(rows))
+    assert [rejected for *_, rejected in read(path)] == [None, UNTRUE]
+    # A column of one value, or of names, is something else.
+    path.write_text(json.dumps([{**row, "label": 0}, {**row, "label": "dog"}]))
+    assert [rejected for *_, rejected in read(path)] == [None, None]
+
+
+def test_flags_of_a_list_of_captions_reject_its_false_ones(tmp_path):
+    path = tmp_path / "own.json"
+    row = {"image": "a.png", "captions": ["A dog.", "A cat."], "labels": [0, 1]}
+    path.write_text(json.dumps([row]))
+    assert [rejected for *_, rejected in read(path)] == [UNTRUE, None]
 
 
 def test_ids_start_at_0_and_an_entry_may_lack_a_field(tmp_path):

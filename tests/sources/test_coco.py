@@ -52,6 +52,16 @@ def test_captions_become_rows(write_json: Any, tmp_path: Path) -> None:
     assert list(read_records(path, CaptionRecord)) == rows
 
 
+def test_foils_of_foil_coco_are_no_captions(write_json: Any) -> None:
+    annotation = {"image_id": 1, "caption": "A dog."}
+    flags = [{**annotation, "id": 7, "foil": True}, {**annotation, "id": 8}]
+    rows = read_captions(write_json({**FILE, "annotations": flags}), "own", None)
+    assert [row.rejected for row in rows] == [
+        "a foil of FOIL-COCO, no caption",
+        None,
+    ]
+
+
 @given(texts=st.lists(st.text(st.characters(codec="utf-8")), max_size=5))
 def test_any_captions_survive_json_and_parquet(
     tmp_path_factory: Any, texts: list[str]

@@ -30,6 +30,13 @@ CAPTION_COLUMNS = (
     "comment",
 )
 """Names of the column with the caption, the first that a table has; it may hold several captions."""
+TRUTH_COLUMNS = ("label", "labels", "is_true", "is_correct", "correct")
+"""Names of a column that says whether a caption is true, as in VSR."""
+FOIL_COLUMN = "foil"
+"""Name of a column that may say whether a caption is a foil."""
+TRUE, FALSE = ("1", "true"), ("0", "false")
+UNTRUE = "a column of the file says that the caption is false"
+"""Reason why a false caption is rejected."""
 ID = "id"
 NAMED_LINE = re.compile(
     rf"(?P<image>\S[^\t]*{IMAGE_ENDING})(?:#\d+)?\t(?P<caption>[^\t]+)",
@@ -42,7 +49,8 @@ def read_captions(path: str, source: str, split: str | None) -> Iterator[Caption
     """Yield the captions of a table; an empty caption or image is rejected.
 
     Letter case and blanks of the names of columns make no difference. Without a column `id`, rows
-    are named by their positions. A record that stands twice is yielded once.
+    are named by their positions. A record that stands twice is yielded once. Where a column says for some captions that
+    they are true and for others that they are false, the false ones are rejected.
 
     Raises:
         UserError: A column is missing, a value is no text, or an id comes twice with other content.
@@ -50,6 +58,7 @@ def read_captions(path: str, source: str, split: str | None) -> Iterator[Caption
     rows = _read_rows(Path(path))
     image_column = _find_column(rows, IMAGE_COLUMNS, "image")
     caption_column = _find_column(rows, CAPTION_COLUMNS, "caption")
+    truth_column = _find_truth_column(rows)
     seen_ids: set[str] = set()
     seen_records: set[tuple[str, str, str]] = set()
     n_repeated = 0
@@ -57,7 +66,11 @@ def read_captions(path: str, source: str, split: str | None) -> Iterator[Caption
         image = _read_text(row, read_optional(row, image_column), "image")
         row_id = _read_id(row, position)
         captions = list_captions(row, read_optional(row, caption_column))
+        truths = _read_truths(row, truth_column)
         for number, caption in enumerate(captions, 1):
+            rejected = find_empty(image=image, caption=caption)
+            if number <= len(truths) and truths[number - 1] is False:
+                rejected = UNTRUE
             source_id = row_id
             if len(captions) > 1:
                 source_id = f"{row_id}:{number}"
@@ -73,7 +86,7 @@ def read_captions(path: str, source: str, split: str | None) -> Iterator[Caption
                 split=split,
                 image=image,
                 caption=caption,
-                rejected=find_empty(image=image, caption=caption),
+                rejected=rejected,
             )
     if n_repeated:
         logger.warning("%s: %d rows stand twice; each counts once", path, n_repeated)
@@ -117,6 +130,36 @@ def _read_rows(path: Path) -> list[RawEntry]:
             f"{path}: lines of text name no images, which every item needs; write a table of image and caption"
         )
     return read_table(path)
+
+
+def _find_truth_column(rows: Sequence[RawEntry]) -> str | None:
+    """Return the column that says of each caption whether it is true; None where no column says both."""
+    for column in (*TRUTH_COLUMNS, FOIL_COLUMN):
+        truths: set[bool | None] = set()
+        for row in rows:
+            truths.update(_read_truths(row, column))
+        if truths == {True, False}:
+            return column
+    return None
+
+
+def _read_truths(row: RawEntry, column: str | None) -> list[bool | None]:
+    """Return whether each caption of a row is true; None where the value is no truth value."""
+    if column is None:
+        return []
+    values = read_optional(row, column)
+    if not isinstance(values, list):
+        values = [values]
+    truths: list[bool | None] = []
+    for value in values:
+        text = str(spell_number(value)).strip().lower()
+        is_true = None
+        if text in TRUE:
+            is_true = column != FOIL_COLUMN
+        elif text in FALSE:
+            is_true = column == FOIL_COLUMN
+        truths.append(is_true)
+    return truths
 
 
 def _read_id(row: RawEntry, position: int) -> str:

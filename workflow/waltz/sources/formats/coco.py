@@ -71,6 +71,8 @@ def _find_missing(annotation: RawEntry) -> str | None:
                 return f"an annotation without caption ({kind})"
     elif annotation.fields["caption"] is None:
         return "the caption is null"
+    elif annotation.fields.get("foil") is True:
+        return "a foil of FOIL-COCO, no caption"
     return None
 
 
