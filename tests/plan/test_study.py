@@ -161,6 +161,7 @@ def _set(config, path, value):
             r"groups: .*got True.* reads on, off, yes and no; put quotes around it",
         ),
         ("study", False, r"study: .*got False.* put quotes around it"),
+        ("groups", {None: ["existence"]}, "null, ~ and nothing; put quotes around it"),
         ("lock", "$NO_SUCH_VARIABLE/x", "lock: .*variable NO_SUCH_VARIABLE is not set"),
         ("weights", "x{y}", "weights: a path with braces .* rename the file"),
         ("export", {"url": "javascript:alert(1)"}, r"export.url: wrong value"),
@@ -469,6 +470,14 @@ def test_a_misspelled_study_is_named_with_the_nearest():
         match=r"study 'vals' .*did you mean 'valse'\?\); run: .* --config study=valse$",
     ):
         find_study_files({"study": "vals"}, [], ROOT / "config")
+
+
+@pytest.mark.parametrize("name", ["~/mine.yaml", "config/valse", "mine.yml"])
+def test_a_file_in_place_of_a_name_of_a_study_is_named_with_the_option(name):
+    with pytest.raises(UserError, match=f"not a name; run: .* --configfile {name}$"):
+        find_study_files({"study": name}, [], ROOT / "config")
+    with pytest.raises(UserError, match=f"extends: {name} is a file, not the name"):
+        find_study_files({"extends": name, "study": "x"}, ["x.yaml"], ROOT / "config")
 
 
 @pytest.mark.parametrize(

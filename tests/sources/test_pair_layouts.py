@@ -507,6 +507,27 @@ def test_rows_of_published_sets_without_foils_are_refused(tmp_path, row, fault):
         read(tmp_path, [row])
 
 
+@pytest.mark.parametrize("flags", [(True, False), ("0", "1"), (0, 1)])
+def test_a_flag_for_each_caption_is_no_foil(tmp_path, flags):
+    row = {"image_id": 1, "caption": "A dog."}
+    rows = [{**row, "foil": flag} for flag in flags]
+    with pytest.raises(
+        UserError, match=r"'foil' says whether the caption is one \(got"
+    ):
+        read(tmp_path, rows)
+    content = "image,caption,foil\na,1,0\nb,0,1\n"
+    assert [pair[3:] for pair in read(tmp_path, content, "a.csv")] == [
+        ("1", "0"),
+        ("0", "1"),
+    ]
+
+
+def test_a_layout_is_known_by_columns_without_values(tmp_path):
+    (row,) = PUBLISHED["Winoground"][0]
+    with pytest.raises(UserError, match=r"'caption' is not a text .*got None"):
+        read(tmp_path, [{**row, "caption_0": None}])
+
+
 def test_a_long_value_is_shortened_in_a_message(tmp_path):
     columns = {"image": "image", "caption": "b", "foil": "c"}
     path = tmp_path / "a.parquet"

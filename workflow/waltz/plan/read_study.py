@@ -27,10 +27,11 @@ StudyContent = Mapping[str, Any]
 DEFAULT = "scenes"
 """Name of the study that is run by default."""
 YAML_KINDS: Mapping[type, str] = {
-    bool: "truth value, as which it reads on, off, yes and no",
-    int: "number",
-    float: "number",
-    date: "date",
+    bool: "a truth value, as which it reads on, off, yes and no",
+    int: "a number",
+    float: "a number",
+    date: "a date",
+    type(None): "no value, as which it reads null, ~ and nothing",
 }
 """How YAML reads some texts that have no quotes around them."""
 LONGEST_SHOWN = 80
@@ -64,7 +65,12 @@ def find_study_files(
         raise UserError(
             f"--config: study has no name; run: snakemake --cores 2 --config study={DEFAULT}"
         )
-    file = _find_study(str(name), folder, "run: snakemake --cores 2 --config study={}")
+    name = str(name)
+    if _is_path(name):
+        raise UserError(
+            f"--config: study {name!r} is a file, not a name; run: snakemake --cores 2 --configfile {name}"
+        )
+    file = _find_study(name, folder, "run: snakemake --cores 2 --config study={}")
     return [*_find_bases(load_yaml(file).get("extends"), folder, last=file), file]
 
 
@@ -78,6 +84,11 @@ def _find_bases(name: object, folder: Path, last: Path | None = None) -> list[Pa
     """
     files: list[Path] = []
     while name is not None:
+        if _is_path(str(name)):
+            raise UserError(
+                f"extends: {name} is a file, not the name of a study in {folder}/; name one, or pass both files:"
+                f" --configfile {name} MINE.yaml"
+            )
         file = _find_study(str(name), folder, "set extends: {}")
         if file in files or file == last:
             raise UserError(
@@ -86,6 +97,11 @@ def _find_bases(name: object, folder: Path, last: Path | None = None) -> list[Pa
         files.insert(0, file)
         name = load_yaml(file).get("extends")
     return files
+
+
+def _is_path(name: str) -> bool:
+    """Return whether the name of a study is the path of a file."""
+    return "/" in name or Path(name).suffix in (".yaml", ".yml")
 
 
 def list_studies(folder: Path) -> list[str]:
@@ -400,7 +416,7 @@ def _explain(error: ValidationError, config: StudyContent) -> str:
     if fault["type"] == "string_type" and kind is not None:
         key_or_mapping = _join_path(_drop_key(path, fault))
         return (
-            f"{key_or_mapping}: wrong value (got {value}, expected a text): YAML takes this for a {kind};"
+            f"{key_or_mapping}: wrong value (got {value}, expected a text): YAML takes this for {kind};"
             " put quotes around it"
         )
     return f"{key}: wrong value (got {value}, expected {_describe_expected(fault['msg'])}); correct it"

@@ -88,6 +88,9 @@ UNREAD_ROWS: Mapping[tuple[str, ...], str] = {
     ("text", "label"): QUESTION_ROW,
 }
 """What rows of published sets hold that are no pairs, and the remedy, by their columns."""
+FLAGS = ("true", "false", "0", "1")
+"""Values of a column that says whether a text is a foil."""
+HAS_LETTER = re.compile(r"[^\W\d_]")
 SEARCHED_ROWS = 100
 """Number of the first rows by which a layout is chosen: a value may be absent in some."""
 REST = re.compile(r"(\d+):")
@@ -226,18 +229,44 @@ def choose_layout(rows: Sequence[RawEntry], columns: Mapping[str, str]) -> PairL
         UserError: The rows are of a published set without foils.
     """
     if columns:
-        image, caption, foil = (columns.get(name, name) for name in PAIR_COLUMNS)
-        phenomenon: tuple[str, ...] = PHENOMENON_COLUMNS
-        if "phenomenon" in columns:
-            phenomenon = (columns["phenomenon"],)
-        return PairLayout("own columns", ((image, caption, foil),), phenomenon)
-    names = _join_names(rows[:SEARCHED_ROWS])
-    return (
-        _number_columns(names)
-        or _find_layout(names)
-        or _build_option_layout(names)
-        or _guess_layout(rows[0])
+        layout = _map_columns(columns)
+    else:
+        names = _join_names(rows[:SEARCHED_ROWS])
+        layout = (
+            _number_columns(names)
+            or _find_layout(names)
+            or _build_option_layout(names)
+            or _find_empty_layout(names)
+            or _guess_layout(rows[0])
+        )
+    _check_foils(rows[:SEARCHED_ROWS], layout)
+    return layout
+
+
+def _map_columns(columns: Mapping[str, str]) -> PairLayout:
+    """Return the layout of a user's mapping."""
+    image, caption, foil = (columns.get(name, name) for name in PAIR_COLUMNS)
+    phenomenon: tuple[str, ...] = PHENOMENON_COLUMNS
+    if "phenomenon" in columns:
+        phenomenon = (columns["phenomenon"],)
+    return PairLayout("own columns", ((image, caption, foil),), phenomenon)
+
+
+def _check_foils(rows: Sequence[RawEntry], layout: PairLayout) -> None:
+    """Refuse rows of one text each, whose `foil` is true or 1 where it is a foil."""
+    ((_, caption, foil), *_) = layout.columns
+    flags = [_follow(row.fields, foil) for row in rows]
+    captions = [_follow(row.fields, caption) for row in rows]
+    are_flags = all(str(flag).strip().lower() in FLAGS for flag in flags)
+    # A caption may be a number, and its foil another one.
+    are_texts = all(
+        isinstance(text, str) and HAS_LETTER.search(text) for text in captions
     )
+    if are_flags and are_texts:
+        raise UserError(
+            f"{rows[0].location}: {foil!r} says whether the caption is one (got {flags[0]!r}), and is no foil (as in"
+            " FOIL-COCO); write caption and foil in one row, or name FOIL-COCO's files in a study: format foil-it"
+        )
 
 
 def _join_names(rows: Sequence[RawEntry]) -> JsonObject:
@@ -256,6 +285,18 @@ def _find_layout(names: JsonObject) -> PairLayout | None:
         # The third of four values without names may be anything, such as another image.
         is_too_long = layout is ROWS and len(names) != len(PAIR_COLUMNS)
         if not is_too_long and all(has_column(names, path) for path in layout.paths):
+            return layout
+    return None
+
+
+def _find_empty_layout(names: JsonObject) -> PairLayout | None:
+    """Return the first known layout whose columns a file has, some with nothing but null, so that a message names
+    them.
+    """
+    empty = {name for name, value in names.items() if value is None}
+    for layout in LAYOUTS:
+        paths = set(layout.paths) - empty
+        if empty and all(has_column(names, path) for path in paths):
             return layout
     return None
 

@@ -109,6 +109,7 @@ def read_rows(path: Path) -> Iterator[RawEntry]:
         yield from _locate_rows(path, _read_arrow_rows(path))
     elif suffix in CSV_SUFFIXES:
         for line, cells in read_csv_records(path):
+            _check_header(path, cells)
             yield RawEntry(dict(cells), f"{path}: line {line}")
     elif _has_json_lines(path, b"{", b"}"):
         for line, fields in read_json_lines(path):
@@ -117,6 +118,19 @@ def read_rows(path: Path) -> Iterator[RawEntry]:
         yield from _locate_rows(path, _find_rows(path, _read_lists(path)))
     else:
         yield from _locate_rows(path, _find_rows(path, _load_json(path)))
+
+
+def _check_header(path: Path, names: Mapping[str, object]) -> None:
+    """Refuse a CSV file whose first line is a row: it names an image, or has a number and a text of several words."""
+    first = next(filter(IMAGE_NAME.search, names), None)
+    number = next(filter(str.isdecimal, names), None)
+    if number is not None and any(" " in name for name in names):
+        first = first or number
+    if first is not None:
+        raise UserError(
+            f"{path}: line 1: no header (got {first!r} as the name of a column); write the names of the columns above"
+            " it, such as image,caption,foil"
+        )
 
 
 def _check_start(path: Path) -> None:
@@ -253,7 +267,7 @@ def _find_rows(path: Path, value: object) -> list[JsonObject]:
     if len(tables) > 1:
         raise UserError(
             f"{path}: has several lists of objects ({list_names(tables, 'and')}); write one list of rows, or name a"
-            " COCO file as a source of the format coco-captions"
+            " COCO file as a source of the format coco-captions (of FOIL-COCO: foil-it)"
         )
     if len(lists) == len(value) > 0:
         return _turn_columns(path, lists)
