@@ -1,19 +1,36 @@
 """Bias of T-SHAP from few permutations, in games whose coalitions are a table."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from PIL import Image
 
-from waltz.attribution.shapley.estimate import estimate_in_step
+from waltz.attribution.mm_shap import attribute_texts
+from waltz.attribution.shapley.estimate import AttributionSettings, estimate_in_step
 from waltz.attribution.shapley.estimators import begin_exact
-from waltz.attribution.t_shap import compute_t_shap, correct_t_shap
+from waltz.attribution.t_shap import (
+    TShap,
+    compute_t_shap,
+    correct_t_shap,
+    measure_t_shap,
+)
+from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
+from waltz.fidelity import EQUATIONS
 from waltz.measures.bias import (
     Table,
-    draw_parts,
+    compute_exact_t_shap,
+    draw_permutations,
     measure_estimators,
     measure_permutations,
-    summarize_draws,
+    summarize_shares,
+    tabulate,
+    tabulate_random_networks,
 )
+from waltz.measures.items import Item
+from waltz.model_registry import ModelSpec
+from waltz.models.encoders import load_encoder
 
 
 @pytest.fixture(scope="module")
@@ -41,34 +58,51 @@ def test_a_corrected_share_worked_by_hand():
     assert correct_t_shap(parts, 1) == pytest.approx(2 * 1 / 4 - (1 / 2 + 0) / 2)
 
 
-def test_the_correction_is_closer_than_the_raw_share_on_average():
-    # text has phi 0 and noise of 1, image has phi 1 without noise: T-SHAP is 0
-    generator = np.random.default_rng(3)
-    draws = [
-        np.stack([generator.normal(size=(10, 1)), np.ones((10, 1))], axis=1)
-        for _ in range(400)
-    ]
-    found = summarize_draws(Table(np.zeros((2, 2)), 0.0, ""), draws)
-    assert 0 < found["bias_corrected"] < 0.7 * found["bias"]
-    for suffix in ("", "_corrected"):  # half of the players are text
-        assert found[f"bias_towards_players{suffix}"] == pytest.approx(
-            found[f"bias{suffix}"]
-        )
+def test_the_bias_of_permutations_worked_by_hand():
+    # One token adds 2 / 3. Three patches add 1 together and take 1 / 3 each, so that their phi is 0:
+    # T-SHAP is 100. A permutation and its reverse give the middle patch -1 / 3, the others 1 / 6.
+    # Two permutations have the same middle patch in 1 of 3 cases: T-SHAP is then 1 / 2, else 2 / 3.
+    patches = np.array([mask.bit_count() for mask in range(8)])
+    values = np.add.outer([0, 2 / 3], (patches == 3) - patches / 3)
+    game = Table(values, compute_exact_t_shap(values), "")
+    assert game.t_shap == pytest.approx(100)
+
+    rows = measure_permutations(
+        "game", [game], [2], repeats=300, seed=1, resampling=Resampling(100, 0.95, 1)
+    )
+    measured = {row.quantity: row.measure.value for row in rows if row.level == "2"}
+    # T-SHAP of one permutation is always 1 / 2: the jackknife makes 1 / 2 and 2 / 3 to 1 / 2 and 5 / 6.
+    for suffix, share in (("", 11 / 18), ("_corrected", 13 / 18)):
+        bias = 100 * (share - 1)
+        assert measured[f"bias{suffix}"] == pytest.approx(bias, abs=2)
+        assert measured[f"bias_towards_players{suffix}"] == pytest.approx(-bias, abs=2)
+    assert measured["evaluations"] == 2 * (2 * 4 + 1)
+    # The budget of ten permutations suffices for all 16 coalitions.
+    rows = measure_estimators(
+        "game", [game], ["regression"], 2, 1, Resampling(100, 0.95, 1)
+    )
+    measured = {row.quantity: row.measure.value for row in rows}
+    assert measured["error"] == pytest.approx(0)
+    assert (measured["covered"], measured["interval_width"]) == (100, 0)
 
 
 def test_intervals_that_hold_the_exact_value_are_those_of_students_t():
-    # shares 1 / 3.8 and 1 / 4.2 without one part, so a standard error of half their difference,
-    # 1.2531 points
-    draw = np.array([[1.0, 3.2], [1.0, 2.8]])[:, :, None]
-    # T is 12.706.
+    # Student's t with one degree of freedom is 12.706.
+    share = TShap(0.25, 0.0125, parts=2)
     for t_shap, covered in (
-        (25 + 12.70 * 1.2531, 100),
-        (25 + 12.72 * 1.2531, 0),
+        (25 + 12.70 * 1.25, 100),
+        (25 + 12.72 * 1.25, 0),
     ):
-        assert (
-            summarize_draws(Table(np.zeros((2, 2)), t_shap, ""), [draw])["covered"]
-            == covered
-        )
+        summary = summarize_shares(Table(np.zeros((2, 2)), t_shap, ""), [share])
+        assert summary["covered"] == covered
+        assert summary["interval_width"] == pytest.approx(2 * 12.706 * 1.25, rel=1e-4)
+
+
+def test_an_estimator_without_error_and_correction_has_none():
+    share = TShap(0.25, np.nan)
+    assert set(summarize_shares(Table(np.zeros((2, 2)), 30, ""), [share])) == {
+        *("t_shap", "bias", "bias_towards_players", "error"),
+    }
 
 
 def test_errors_of_games_are_pooled_as_squares(table):
@@ -87,7 +121,9 @@ def test_errors_of_games_are_pooled_as_squares(table):
         other: range(6, 11),
     }
     errors = [
-        summarize_draws(game, [draw_parts(game, 2, seed) for seed in own])["error"]
+        summarize_shares(
+            game, [measure_t_shap(draw_permutations(game, 2, seed), 2) for seed in own]
+        )["error"]
         for game, own in seeds.items()
     ]
     (pooled,) = [row.measure.value for row in rows if row.quantity == "error"]
@@ -120,3 +156,35 @@ def test_estimators_are_compared_at_one_budget(table):
     assert {row.level for row in rows} == {"permutation", "exact"}
     errors = {row.level: row.measure.value for row in rows if row.quantity == "error"}
     assert errors["exact"] == pytest.approx(0) != errors["permutation"]
+
+
+def test_tables_of_encoders_have_the_exact_values_of_what_is_explained_by_default():
+    picture = Image.fromarray(
+        np.random.default_rng(0).integers(0, 255, (90, 120, 3), dtype=np.uint8)
+    )
+    items = [
+        Item(str(number), "pairs", f"scene_{number}.png", picture, caption, "")
+        for number, caption in enumerate(("two red cats", "a dog", "cats"))
+    ]
+    load = partial(
+        load_encoder,
+        ModelSpec("matcher", "blip", "resources/scenes/models/matcher", "local"),
+        Device("cpu", 1, "test"),
+    )
+    encoder = load()
+    assert not encoder.late
+    trained = [tabulate(encoder, item) for item in items]
+    for table, item in zip(trained, items, strict=True):
+        (exact,) = attribute_texts(
+            encoder, picture, [item.caption], AttributionSettings(EQUATIONS, "exact")
+        )
+        assert table.t_shap == pytest.approx(100 * exact.t_shap.value, rel=1e-4)
+    assert trained[0].tokens == 3
+
+    random = tabulate_random_networks(load, items, networks=2, seed=1)
+    assert [table.cluster for table in random] == ["0", "0", "1"]
+    # Items 0 and 2, then item 1, have these shapes.
+    assert [table.values.shape for table in random] == [
+        trained[number].values.shape for number in (0, 2, 1)
+    ]
+    assert not np.allclose(random[0].values, trained[0].values, atol=1e-3)

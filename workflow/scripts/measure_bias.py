@@ -1,4 +1,6 @@
-"""Measure bias and error of T-SHAP from few evaluations, against the exact values of late fusion."""
+"""Measure bias and error of T-SHAP from few evaluations, against exact values."""
+
+from functools import partial
 
 from waltz.core.files.group_files import list_dataset_files
 from waltz.core.intervals import Resampling
@@ -12,8 +14,14 @@ from waltz.models.encoders import load_encoder
 params, inputs = snakemake.params, snakemake.input
 
 with open_model_job(snakemake) as device:
+    # Encoders are passed as functions that load them, since each random network needs untouched
+    # weights.
+    encoders = {
+        entry["name"]: partial(load_encoder, ModelSpec(**entry), device)
+        for entry in params.encoders
+    }
     rows = measure_bias(
-        [load_encoder(ModelSpec(**model), device) for model in params.encoders],
+        encoders,
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
         BiasSettings(**params.settings),
         params.seed,

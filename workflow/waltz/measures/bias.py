@@ -1,21 +1,24 @@
 """Bias and error of T-SHAP from few evaluations, against exact values.
 
-The score of late fusion is the dot product of a text vector and an image vector. Therefore
-2**tokens + 2**patches passes of an encoder give the values of all 2**(tokens + patches) coalitions
-as one table. Estimates of many seeds are read from this table without a further pass.
+The values of all 2**(tokens + patches) coalitions of a caption are computed once, as one table, from
+which exact values and the estimates of many seeds are read without a further pass. The score of late
+fusion is the dot product of a text vector and an image vector, so that 2**tokens + 2**patches passes
+give its table. Early fusion needs a pass for each coalition.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
 import numpy as np
 import torch
 
+from waltz.attribution.mm_shap import choose_outcome
 from waltz.attribution.published import (
     PUBLISHED_PERMUTATIONS,
+    count_permutation_coalitions,
     count_published_evaluations,
 )
 from waltz.attribution.shapley.estimate import (
@@ -37,26 +40,34 @@ from waltz.attribution.shapley.late_fusion import (
 from waltz.attribution.t_shap import (
     TShap,
     compute_t_shap,
-    compute_t_shap_error,
-    correct_t_shap,
     count_evaluations_for_point,
+    measure_t_shap,
 )
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling
 from waltz.core.schema import MeasurementRecord
 from waltz.fidelity import EQUATIONS
+from waltz.measures.controls import Reload, randomize_weights
 from waltz.measures.items import Item, read_item_sample
 from waltz.measures.masks import enumerate_masks, number_masks
 from waltz.measures.rows import average, build_row, pool_items
-from waltz.models.encoders.coalitions import build_equations_players
+from waltz.models.encoders.coalitions import (
+    EncoderCoalitions,
+    EncoderPlayers,
+    build_equations_players,
+)
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 
 MEASUREMENT = "bias"
 _build_row = partial(build_row, MEASUREMENT)
 MAX_TOKENS = 9
-"""Largest number of tokens of a measured caption: with nine tokens and nine patches, each modality
-needs 512 passes.
+"""Largest number of tokens of a measured caption of late fusion: with nine tokens and nine patches,
+each modality needs 512 passes.
 """
+MAX_TOKENS_EARLY = 6
+"""The same of early fusion: with six tokens and nine patches there are 2**15 coalitions."""
+ROUNDING = 1e-6
+"""Points of T-SHAP by which an interval may miss the exact value, because of rounding."""
 CANDIDATES_PER_ITEM = 10
 """Number of items that are read for each measured item, since many captions are too long."""
 
@@ -71,6 +82,10 @@ class BiasSettings:
         permutations: Numbers of permutations; each permutation is used with its reverse.
         estimators: Names of estimators; each may use as many coalitions as ten permutations need.
         estimator_repeats: Number of seeds of each estimator.
+        early_sample: Number of captions a data set of encoders of early fusion, among captions of at
+            most `MAX_TOKENS_EARLY` tokens; 0 leaves these encoders out.
+        random_networks: Number of random networks of each encoder of early fusion, to which its
+            captions are dealt out.
     """
 
     sample: int
@@ -78,6 +93,8 @@ class BiasSettings:
     permutations: Sequence[int]
     estimators: Sequence[str]
     estimator_repeats: int
+    early_sample: int = 0
+    random_networks: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,31 +140,42 @@ class Table:
 
 
 @torch.inference_mode()
-def tabulate(encoder: LateEncoder, item: Item) -> Table:
-    """Return the values of all coalitions of a caption and its image, with the exact T-SHAP."""
+def tabulate(encoder: Encoder, item: Item) -> Table:
+    """Return the values of all coalitions of a caption and its image, with the exact T-SHAP.
+
+    The explained value is that of `attribute_texts`: the probability of a match for early fusion
+    that has one, else the logit.
+    """
     image = encoder.prepare_image(item.image)
     game = build_equations_players(encoder, encoder.tokenize(item.caption), image)
-    # Row k is the vector of the mask with number k: (2**tokens, size) and (2**patches, size).
-    text_vectors = build_text_vectors(encoder, game)(
-        enumerate_masks(game.n_text_players)
-    )
-    image_vectors = build_image_vectors(encoder, image, game)(
-        enumerate_masks(game.n_image_players)
-    )
+    if encoder.late:
+        values = _tabulate_late(cast(LateEncoder, encoder), game, image)
+    else:
+        values = _tabulate_early(encoder, game, image)
+    return Table(values, compute_exact_t_shap(values), item.scene)
 
+
+def compute_exact_t_shap(values: np.ndarray) -> float:
+    """Return T-SHAP of a game in percent, from the values of all its coalitions, as `Table` has
+    them.
+    """
+    n_text_masks, n_image_masks = values.shape
+    tokens, patches = n_text_masks.bit_length() - 1, n_image_masks.bit_length() - 1
+    # The value of two masks is the dot product of the text mask's unit vector and of the image
+    # mask's column, as if the score were one of late fusion.
+    unit_vectors = np.eye(n_text_masks)
     text_orders = average_all_orders(
-        lambda masks: text_vectors[number_masks(masks)], game.n_text_players
+        lambda masks: unit_vectors[number_masks(masks)], tokens
     )
     image_orders = average_all_orders(
-        lambda masks: image_vectors[number_masks(masks)], game.n_image_players
+        lambda masks: values.T[number_masks(masks)], patches
     )
     phi = np.concatenate(compute_shapley_values(text_orders, image_orders))
-    t_shap = 100 * float(compute_t_shap(phi[:, None], game.n_text_players))
-    return Table(encoder.scale * text_vectors @ image_vectors.T, t_shap, item.scene)
+    return 100 * float(compute_t_shap(phi[:, None], tokens))
 
 
 def measure_bias(
-    encoders: Iterable[Encoder],
+    encoders: Mapping[str, Reload],
     datasets: Sequence[DatasetFiles],
     settings: BiasSettings,
     seed: int,
@@ -156,31 +184,58 @@ def measure_bias(
     """Return bias and error of T-SHAP by number of permutations and by estimator, in percentage
     points.
 
-    Encoders of early fusion are left out, because their exact values cannot be computed from such a
-    table.
+    Args:
+        encoders: Function that loads each encoder, by name.
+        datasets: Data sets of captions and foils; captions are attributed.
+        settings: Samples, budgets, estimators and number of random networks.
+        seed: Seed of the sample, of the estimators and of random weights.
+        resampling: Resampling of scenes, and of random networks.
     """
     rows: list[MeasurementRecord] = []
-    for encoder in encoders:
-        # Only late fusion has a table of values, and so an exact T-SHAP.
-        if not encoder.late:
+    for name, load in encoders.items():
+        encoder = load()
+        items = _select_short(encoder, datasets, settings, seed)
+        if not items:
             continue
-        tables = []
-        for dataset in datasets:
-            for item in _select_short(encoder, dataset, settings.sample, seed):
-                tables.append(tabulate(cast(LateEncoder, encoder), item))
-        name = encoder.spec.name
-        rows += measure_permutations(
-            name, tables, settings.permutations, settings.repeats, seed, resampling
-        )
-        rows += measure_estimators(
-            name,
-            tables,
-            settings.estimators,
-            settings.estimator_repeats,
-            seed,
-            resampling,
-        )
+        # Games of the trained network, and of networks that learned nothing.
+        tables_of = {name: [tabulate(encoder, item) for item in items]}
+        if not encoder.late and settings.random_networks:
+            tables_of[f"{name}, random weights"] = tabulate_random_networks(
+                load, items, settings.random_networks, seed
+            )
+        for model, tables in tables_of.items():
+            rows += measure_permutations(
+                model,
+                tables,
+                settings.permutations,
+                settings.repeats,
+                seed,
+                resampling,
+            )
+            rows += measure_estimators(
+                model,
+                tables,
+                settings.estimators,
+                settings.estimator_repeats,
+                seed,
+                resampling,
+            )
     return rows
+
+
+def tabulate_random_networks(
+    load: Reload, items: Sequence[Item], networks: int, seed: int
+) -> list[Table]:
+    """Return a table of each item by one of some networks with random weights, to which the items
+    are dealt out; the cluster of a table is its network.
+    """
+    tables = []
+    for number in range(networks):
+        network = load()
+        randomize_weights(network, seed + number)
+        for item in items[number::networks]:
+            tables.append(replace(tabulate(network, item), cluster=str(number)))
+    return tables
 
 
 def measure_permutations(
@@ -202,18 +257,22 @@ def measure_permutations(
     for number, table in enumerate(tables):
         # No two games share a seed, so that their noise is independent.
         first_seed = seed + number * repeats
-        draws = [
-            draw_parts(table, maximum, first_seed + repeat) for repeat in range(repeats)
-        ]
+        draws = []
+        for repeat in range(repeats):
+            draws.append(draw_permutations(table, maximum, first_seed + repeat))
         for count in permutations:
             # The first k permutations are those that a budget of k permutations draws.
-            values = summarize_draws(table, [parts[:count] for parts in draws])
+            shares = []
+            for draw in draws:
+                shares.append(_measure_first(table, draw, count))
+            values = summarize_shares(table, shares)
+            values["evaluations"] = count * count_permutation_coalitions(table.players)
             for quantity, value in values.items():
                 values_of.setdefault((count, quantity), []).append(value)
         # Evaluations for an interval of 1 point to either end, from the error of the largest number
         # of permutations.
         error = values_of[maximum, "error"][-1] / 100
-        evaluations = maximum * (2 * table.players + 1)
+        evaluations = maximum * count_permutation_coalitions(table.players)
         needed_evaluations.append(count_evaluations_for_point(evaluations, error))
 
     rows = []
@@ -228,53 +287,57 @@ def measure_permutations(
     rows.append(
         _build_row("t_shap", exact, model=model, factor="permutations", level="all")
     )
+    text_shares = [100 * table.tokens / table.players for table in tables]
+    share_of_players = average(text_shares, clusters, model, resampling)
+    rows.append(
+        # Noise pulls T-SHAP towards this share.
+        _build_row("t_shap", share_of_players, model=model, factor="share of players")
+    )
     needed = average(needed_evaluations, clusters, model, resampling)
     rows.append(_build_row("evaluations_for_1_point", needed, model=model))
     return rows
 
 
-def summarize_draws(table: Table, draws: Sequence[np.ndarray]) -> dict[str, float]:
+def summarize_shares(table: Table, shares: Sequence[TShap]) -> dict[str, float]:
     """Return the bias and error of T-SHAP over several seeds of one game, in percent and percentage
     points.
 
     Args:
         table: The game.
-        draws: For each seed the estimates of single permutations, float64 of shape (permutations,
-            players, 1).
+        shares: T-SHAP of each seed.
     Returns:
-        By name of the quantity, for raw and corrected T-SHAP: the mean over seeds, the bias, the
-        bias signed so that it is positive towards the share of tokens among the players, and the
-        root mean square error. `covered` is the percent of seeds whose interval of raw T-SHAP
-        contains the exact value.
+        By name of the quantity: the mean over seeds, the bias, the bias signed so that it is
+        positive towards the share of tokens among the players, and the root mean square error. If
+        the estimator has a standard error, `covered` is the percent of seeds whose interval
+        contains the exact value, and `interval_width` the mean width of the interval. If it can be
+        corrected, the first four quantities of corrected T-SHAP.
     """
-    # One T-SHAP a seed, shape (seeds,): of the mean over permutations, and with its bias removed by
-    # the jackknife.
-    raw = 100 * np.array(
-        [compute_t_shap(parts.mean(axis=0), table.tokens) for parts in draws]
-    )
-    corrected = 100 * np.array([correct_t_shap(parts, table.tokens) for parts in draws])
-
-    intervals = []
-    for share, parts in zip(raw, draws, strict=True):
-        error = compute_t_shap_error(parts, table.tokens)
-        intervals.append(TShap(share / 100, error, parts=len(parts)).interval)
+    summary = _summarize_errors(table, [share.value for share in shares], "")
     # Ends of the interval of each seed, of shape (seeds,).
-    low, high = 100 * np.array(intervals).T
-    is_covered = (low <= table.t_shap) & (table.t_shap <= high)
+    low, high = 100 * np.array([share.interval for share in shares]).T
+    # Both are NaN for an estimator without a standard error.
+    if not np.isnan(low).all():
+        is_above_low = low - ROUNDING <= table.t_shap
+        is_below_high = table.t_shap <= high + ROUNDING
+        summary["covered"] = 100 * float(np.mean(is_above_low & is_below_high))
+        summary["interval_width"] = float(np.mean(high - low))
+    corrected = [share.corrected for share in shares]
+    if not np.isnan(corrected).all():
+        summary |= _summarize_errors(table, corrected, "_corrected")
+    return summary
 
-    # Bias and error against the exact value, in points.
-    bias = float(raw.mean() - table.t_shap)
-    bias_corrected = float(corrected.mean() - table.t_shap)
+
+def _summarize_errors(
+    table: Table, shares: Sequence[float], suffix: str
+) -> dict[str, float]:
+    """Return mean, bias and error of shares against the exact T-SHAP, in percent and points."""
+    percents = 100 * np.array(shares)
+    bias = float(percents.mean() - table.t_shap)
     return {
-        "t_shap": float(raw.mean()),
-        "t_shap_corrected": float(corrected.mean()),
-        "bias": bias,
-        "bias_corrected": bias_corrected,
-        "bias_towards_players": table.direction_of_players * bias,
-        "bias_towards_players_corrected": table.direction_of_players * bias_corrected,
-        "error": _compute_root_mean_square(raw - table.t_shap),
-        "error_corrected": _compute_root_mean_square(corrected - table.t_shap),
-        "covered": 100 * float(np.mean(is_covered)),
+        f"t_shap{suffix}": float(percents.mean()),
+        f"bias{suffix}": bias,
+        f"bias_towards_players{suffix}": table.direction_of_players * bias,
+        f"error{suffix}": _compute_root_mean_square(percents - table.t_shap),
     }
 
 
@@ -293,23 +356,17 @@ def measure_estimators(
     factor = f"estimator, {PUBLISHED_PERMUTATIONS} permutations"
     rows = []
     for estimator in estimators:
-        values_of: dict[str, list[float]] = {
-            "bias": [],
-            "bias_towards_players": [],
-            "error": [],
-        }
+        values_of: dict[str, list[float]] = {}
         for number, table in enumerate(tables):
             first_seed = seed + number * repeats
-            errors = []
+            shares = []
             for repeat in range(repeats):
-                errors.append(
-                    _estimate_t_shap(table, estimator, first_seed + repeat)
-                    - table.t_shap
-                )
-            bias = float(np.mean(errors))
-            values_of["bias"].append(bias)
-            values_of["bias_towards_players"].append(table.direction_of_players * bias)
-            values_of["error"].append(_compute_root_mean_square(np.array(errors)))
+                shares.append(_estimate_t_shap(table, estimator, first_seed + repeat))
+            summary = summarize_shares(table, shares)
+            # Every estimator has the budget of ten permutations.
+            summary["evaluations"] = count_published_evaluations(table.players)
+            for quantity, value in summary.items():
+                values_of.setdefault(quantity, []).append(value)
         for quantity, values in values_of.items():
             measure = pool_items(quantity, values, clusters, model, resampling)
             rows.append(
@@ -320,42 +377,76 @@ def measure_estimators(
     return rows
 
 
+def _tabulate_late(
+    encoder: LateEncoder, game: EncoderPlayers, image: torch.Tensor
+) -> np.ndarray:
+    """Return the values of all coalitions of late fusion, without its constant."""
+    # Row k is the vector of the mask with number k: (2**tokens, size) and (2**patches, size).
+    text_vectors = build_text_vectors(encoder, game)(
+        enumerate_masks(game.n_text_players)
+    )
+    image_vectors = build_image_vectors(encoder, image, game)(
+        enumerate_masks(game.n_image_players)
+    )
+    values: np.ndarray = encoder.scale * text_vectors @ image_vectors.T
+    return values
+
+
+def _tabulate_early(
+    encoder: Encoder, game: EncoderPlayers, image: torch.Tensor
+) -> np.ndarray:
+    """Return the values of all coalitions, each from a pass of its own."""
+    coalitions = EncoderCoalitions(encoder, image, [game], choose_outcome(encoder))
+    (values,) = coalitions.values([enumerate_masks(len(game))])
+    # Text players are the low bits of a mask's number, so that axis 0 is the patch mask here.
+    return values.reshape(2**game.n_image_players, 2**game.n_text_players).T
+
+
 def _select_short(
-    encoder: Encoder, dataset: DatasetFiles, sample: int, seed: int
-) -> Iterator[Item]:
-    """Yield items whose captions have few tokens, by seeded rank."""
-    count = 0
-    for item in read_item_sample(dataset, CANDIDATES_PER_ITEM * sample, seed):
-        if count == sample:
-            return
-        tokens = sum(
-            not is_special for is_special in encoder.tokenize(item.caption).special
-        )
-        if tokens <= MAX_TOKENS:
-            count += 1
-            yield item
+    encoder: Encoder,
+    datasets: Sequence[DatasetFiles],
+    settings: BiasSettings,
+    seed: int,
+) -> list[Item]:
+    """Return items whose captions have few tokens, by seeded rank in each data set."""
+    max_tokens, sample = MAX_TOKENS_EARLY, settings.early_sample
+    if encoder.late:
+        max_tokens, sample = MAX_TOKENS, settings.sample
+    items: list[Item] = []
+    for dataset in datasets:
+        short: list[Item] = []
+        for item in read_item_sample(dataset, CANDIDATES_PER_ITEM * sample, seed):
+            text = encoder.tokenize(item.caption)
+            # Special tokens are no players.
+            if len(text.ids) - sum(text.special) <= max_tokens:
+                short.append(item)
+        items += short[:sample]
+    return items
 
 
-def draw_parts(table: Table, permutations: int, seed: int) -> np.ndarray:
-    """Return the Shapley values by each of some permutations with its reverse, of shape
-    (permutations, players, 1).
-    """
-    # A permutation and its reverse need the empty coalition and one per player each.
-    evaluations = permutations * (2 * table.players + 1)
-    parts = _run(table, begin_permutations(table.players, evaluations, seed)).parts
-    assert parts is not None
-    return parts
+def draw_permutations(table: Table, permutations: int, seed: int) -> Estimate:
+    """Return the estimate from some permutations, each with its reverse."""
+    evaluations = permutations * count_permutation_coalitions(table.players)
+    return _run(table, begin_permutations(table.players, evaluations, seed))
 
 
-def _estimate_t_shap(table: Table, estimator: str, seed: int) -> float:
-    """Return T-SHAP by an estimator in percent."""
+def _measure_first(table: Table, draw: Estimate, count: int) -> TShap:
+    """Return T-SHAP of the first permutations of a draw."""
+    assert draw.parts is not None
+    parts = draw.parts[:count]
+    first = replace(draw, phi=parts.mean(axis=0), parts=parts)
+    return measure_t_shap(first, table.tokens)
+
+
+def _estimate_t_shap(table: Table, estimator: str, seed: int) -> TShap:
+    """Return T-SHAP by an estimator."""
     settings = AttributionSettings(
         EQUATIONS, estimator, count_published_evaluations(table.players), seed
     )
     estimate = _run(
         table, begin_estimation(estimator, table.players, table.tokens, settings)
     )
-    return 100 * float(compute_t_shap(estimate.phi, table.tokens))
+    return measure_t_shap(estimate, table.tokens)
 
 
 def _run(table: Table, estimation: Estimation) -> Estimate:

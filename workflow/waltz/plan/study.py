@@ -907,10 +907,18 @@ class Consistency(Section):
 
 
 class Bias(Section):
-    """Bias and error of T-SHAP from few evaluations, against the exact values of late fusion."""
+    """Bias and error of T-SHAP from few evaluations, against exact values."""
 
     sample: Count
     """Number of items of each data set, out of the items whose caption has at most nine tokens."""
+    early_sample: Annotated[int, Field(ge=0, le=10**15)] = 0
+    """The same for encoders of early fusion, out of at most six tokens: an item needs a pass for each
+    of up to 32,768 coalitions. By default they are not measured.
+    """
+    random_networks: Annotated[int, Field(ge=0, le=1000)] = 0
+    """Number of networks with random weights of each encoder of early fusion, to which its items are
+    dealt out.
+    """
     repeats: Annotated[int, Field(ge=2, le=10_000)]
     """Number of seeds for each number of permutations."""
     permutations: Annotated[
@@ -1037,7 +1045,7 @@ class Measures(Section):
     datasets: Names
     """Data sets of captions and foils."""
     bias: Bias | None = None
-    """Bias and error of T-SHAP from few evaluations, against the exact values of late fusion."""
+    """Bias and error of T-SHAP from few evaluations, against exact values."""
     controls: Controls | None = None
     """T-SHAP and CC-SHAP where there is nothing to find: other images, random weights, other
     explanations.
