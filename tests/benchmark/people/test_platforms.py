@@ -654,6 +654,19 @@ def test_the_later_state_of_a_record_counts(tmp_path):
         import_annotated(tmp_path, [annotate(1, 7)], [annotate(1, 7, "first")])
 
 
+@pytest.mark.parametrize("holds", ["task", "annotation"])
+def test_a_file_of_one_task_or_annotation_is_read(tmp_path, holds):
+    task, _, _ = first_task("label-studio", tmp_path)
+    annotation = annotate(1, 7, "first")
+    content = {"id": 4, "data": {"task": task}, "annotations": [annotation]}
+    if holds == "annotation":
+        content = {**annotation, "task": {"id": 4, "data": {"task": task}}}
+    path = tmp_path / "4.json"
+    path.write_text(json.dumps(content))
+    (row,) = import_annotations([path], "label-studio", ITEMS, seed=3).annotations
+    assert (row.annotator, row.answer) == ("7", "first")
+
+
 def test_a_gold_answer_is_no_vote(tmp_path):
     answers, skipped = import_annotated(
         tmp_path, [annotate(1, 7), annotate(2, 9, "first", ground_truth=True)]
@@ -672,6 +685,18 @@ def test_an_assignment_that_was_downloaded_twice_is_one_answer(tmp_path):
     paths[1].write_text(f"{header}A2,w1,Approved,{task},first\n")
     with pytest.raises(UserError, match=r"'w1' answered task '.*' twice"):
         import_annotations(paths, "mturk", ITEMS, seed=3)
+
+
+def test_the_assignment_that_was_submitted_last_counts(tmp_path):
+    task, _, _ = first_task("mturk", tmp_path)
+    path = tmp_path / "results.csv"
+    path.write_text(
+        "AssignmentId,WorkerId,AssignmentStatus,SubmitTime,Input.task,Answer.answer\n"
+        f"A1,w1,Approved,Mon Nov 02 07:00:00 PST 2026,{task},first\n"
+        f"A2,w1,Approved,Mon Nov 02 07:30:00 PDT 2026,{task},both\n"  # 06:30 PST
+    )
+    (annotation,) = import_annotations([path], "mturk", ITEMS, seed=3).annotations
+    assert annotation.answer == "first"
 
 
 def test_hidden_files_next_to_doccanos_are_no_annotators(tmp_path):

@@ -8,7 +8,7 @@ recognised. Nothing is skipped: a row that cannot be read is an error.
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -62,7 +62,7 @@ TABLE_ERRORS = (OSError, pa.ArrowException, ValueError, OverflowError, LookupErr
 """Errors of reading damaged Parquet and Arrow files."""
 
 
-def read_table(path: str | Path) -> list[RawEntry]:
+def read_table(path: str | Path, row_fields: Collection[str] = ()) -> list[RawEntry]:
     """Return the rows of a file with their locations, for messages.
 
     All values of a CSV file are texts, and blanks around the names of its columns are left out. Objects of a JSON
@@ -71,6 +71,7 @@ def read_table(path: str | Path) -> list[RawEntry]:
 
     Args:
         path: The file, or the folder of a data set that `save_to_disk` wrote.
+        row_fields: Names of objects by which a JSON file is a single row, whatever lists it holds.
     Raises:
         UserError: The file is missing, damaged, of another kind, too large, or has no rows.
     """
@@ -78,15 +79,18 @@ def read_table(path: str | Path) -> list[RawEntry]:
     if path.is_dir():
         rows = _locate_rows(path, _read_arrow_rows(path))
     else:
-        rows = list(read_rows(path))
+        rows = list(read_rows(path, row_fields))
     if not rows:
         raise UserError(f"{path}: no rows in the file; write at least one")
     return rows
 
 
-def read_rows(path: Path) -> Iterator[RawEntry]:
+def read_rows(path: Path, row_fields: Collection[str] = ()) -> Iterator[RawEntry]:
     """Yield the rows of a file, by the end of its name; none of an empty one.
 
+    Args:
+        path: The file.
+        row_fields: As of `read_table`.
     Raises:
         UserError: As `read_table`, which refuses a file without rows, too.
     """
@@ -117,7 +121,8 @@ def read_rows(path: Path) -> Iterator[RawEntry]:
     elif _has_json_lines(path, b"[", b"]"):
         yield from _locate_rows(path, _find_rows(path, _read_lists(path)))
     else:
-        yield from _locate_rows(path, _find_rows(path, _load_json(path)))
+        rows = _find_rows(path, _load_json(path), row_fields)
+        yield from _locate_rows(path, rows)
 
 
 def _check_header(path: Path, names: Mapping[str, object]) -> None:
@@ -240,14 +245,25 @@ def _load_json(path: Path) -> Any:
         raise UserError(f"{path}: {get_first_line(error)}; correct the file") from None
 
 
-def _find_rows(path: Path, value: object) -> list[JsonObject]:
-    """Return the rows of a JSON value, whose arrangement its types show."""
+def _find_rows(
+    path: Path, value: object, row_fields: Collection[str] = ()
+) -> list[JsonObject]:
+    """Return the rows of a JSON value, whose arrangement its types show; an object with one of the objects
+    `row_fields` is a row.
+    """
     if isinstance(value, list):
         return _list_rows(path, value)
     if not isinstance(value, dict):
         raise UserError(
             f"{path}: the root is {describe_type(value)}, not a list of objects; write one object a row"
         )
+    if any(isinstance(value.get(name), dict) for name in row_fields):
+        return [value]
+    return _find_object_rows(path, value)
+
+
+def _find_object_rows(path: Path, value: JsonObject) -> list[JsonObject]:
+    """Return the rows of a JSON object: its parts, or itself."""
     # `{"a.jpg": "A dog.", …}`
     texts = [part for part in value.values() if isinstance(part, str | list)]
     if value and len(texts) == len(value) and all(map(IMAGE_NAME.search, value)):

@@ -1,12 +1,11 @@
 """Tasks for Label Studio, and the answers of its exports.
 
-Answers come from the exports JSON, JSON-MIN, CSV or TSV. Only JSON says who has which e-mail address, and which answers
-are marked as ground truth.
+Answers come from the exports JSON, JSON-MIN, CSV or TSV, or from the files of cloud storages, which hold one task or
+annotation each. Only JSON says who has which e-mail address, and which answers are marked as ground truth.
 """
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from waltz.benchmark.people.tasks import (
@@ -15,6 +14,7 @@ from waltz.benchmark.people.tasks import (
     PlatformAnswer,
     Task,
     is_set,
+    read_time,
     render_bold_html,
 )
 from waltz.benchmark.votes import fold_annotator
@@ -25,6 +25,8 @@ from waltz.sources.raw_entry import RawEntry
 from waltz.sources.tables import read_table
 
 CONFIGURATION = Path(__file__).with_name("templates") / "label-studio.xml"
+TASK_FIELDS = ("task", "data")
+"""Objects that hold the texts of a task: `data` of a task, and `task.data` of an annotation in a file of its own."""
 CONTROL = "answer"
 """Name of the choices in the labeling configuration."""
 SKIPPED = "skipped by the annotator"
@@ -66,12 +68,15 @@ def read_label_studio_answers(path: Path) -> Iterator[PlatformAnswer]:
     """
     if path.is_dir():
         raise UserError(
-            f"{path}: is a folder (expected a file); export the project as JSON and name that file"
+            f"{path}: is a folder (expected files); name its .json files, or export the project as JSON"
         )
-    for row in read_table(path):
+    for row in read_table(path, TASK_FIELDS):
         annotations = _list_annotations(row)
-        task = row.fields.get("data", row.fields)
-        if not isinstance(task, dict) or not isinstance(task.get("task"), str):
+        task = row.fields
+        for field in TASK_FIELDS:
+            if isinstance(task.get(field), dict):
+                task = task[field]
+        if not isinstance(task.get("task"), str):
             raise UserError(
                 f"{row.location}: no name of a task in 'data' or 'task'; export the project as JSON"
             )
@@ -80,7 +85,9 @@ def read_label_studio_answers(path: Path) -> Iterator[PlatformAnswer]:
 
 
 def _list_annotations(row: RawEntry) -> list[JsonObject]:
-    """Return the annotations of a task; a row of JSON-MIN, CSV or TSV has one."""
+    """Return the annotations of a task; a row of JSON-MIN, CSV or TSV has one, or is one."""
+    if isinstance(row.fields.get("task"), dict):
+        return [row.fields]
     # Exports before 1.0 have "completions".
     annotations = row.fields.get("annotations", row.fields.get("completions"))
     if isinstance(annotations, list):
@@ -140,7 +147,7 @@ def _read_annotation(
         second_key=second_key,
         record=_read_key(annotation.get("id")),
         replaces=_read_key(annotation.get("parent_annotation")),
-        time=_read_time(annotation.get("updated_at") or annotation.get("created_at")),
+        time=read_time(annotation.get("updated_at") or annotation.get("created_at")),
     )
 
 
@@ -216,16 +223,3 @@ def _read_key(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return ""
     return fold_annotator(str(value))
-
-
-def _read_time(value: object) -> datetime | None:
-    """Return a time of an export; without a zone it is taken as UTC."""
-    if not isinstance(value, str):
-        return None
-    try:
-        time = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    if time.tzinfo is None:
-        return time.replace(tzinfo=UTC)
-    return time

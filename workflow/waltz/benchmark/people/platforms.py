@@ -36,6 +36,7 @@ from waltz.benchmark.people.tasks import (
     build_tasks,
     index_presentations,
     is_set,
+    read_time,
     render_bold_html,
     write_key,
 )
@@ -402,7 +403,7 @@ def write_turk_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
 
 def read_turk_answers(path: Path) -> Iterator[PlatformAnswer]:
     """Yield the answers of a batch of Mechanical Turk; a rejected assignment has the reason
-    `REJECTED`.
+    `REJECTED`, and of two assignments of one worker the one counts that was submitted later.
     """
     required = ("WorkerId", "AssignmentStatus", "Input.task")
     for line, cells in read_csv_records(path, required=required):
@@ -422,6 +423,7 @@ def read_turk_answers(path: Path) -> Iterator[PlatformAnswer]:
             answer,
             reason,
             record=record.get("assignmentid", ""),
+            time=read_time(record.get("submittime")),
         )
 
 

@@ -6,8 +6,10 @@ import hashlib
 import html
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -145,6 +147,22 @@ def compute_opaque_name(*parts: object) -> str:
 def is_set(value: object) -> bool:
     """Return whether a flag of an export holds, which may be a text such as `False`."""
     return value is not None and str(value).strip().lower() not in UNSET_WORDS
+
+
+def read_time(value: object) -> datetime | None:
+    """Return a time of an export, of ISO 8601 or as `Mon Nov 02 07:00:00 PST 2026`; without a zone it is UTC.
+
+    Other values give None.
+    """
+    if not isinstance(value, str):
+        return None
+    time = None
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        with suppress(ValueError):
+            time = time or parse(value)
+    if time is not None and time.tzinfo is None:
+        return time.replace(tzinfo=UTC)
+    return time
 
 
 def build_image_url(image: str, prefix: str) -> str:
