@@ -297,7 +297,9 @@ def test_a_declaration_names_what_there_is(declaration):
     assert set(declaration.derived) <= set(DERIVED_NUMBERS)
     if declaration.paper_tables:
         paper = read_paper_table(declaration.id)
-        assert {key[0] for key in paper} - {"all"} == set(declaration.sources)
+        paper_metrics = {key[0] for key in paper} - {"all"}
+        assert paper_metrics | set(declaration.own_metrics) == set(declaration.sources)
+        assert set(declaration.own_metrics.values()) <= paper_metrics
         assert set(declaration.model_aliases) <= {key[1] for key in paper} | set(
             declaration.model_aliases
         )
@@ -377,9 +379,10 @@ def test_a_number_that_is_far_from_print_differs():
     cells = build_cells(
         declaration, "published", numbers, paper, build_study(declaration, paper)
     )
-    assert {cell.verdict for cell in cells if cell.model != RANDOM} == {DIFFERS}
+    compared = [cell for cell in cells if get_key(cell) in paper]
+    assert {cell.verdict for cell in compared if cell.model != RANDOM} == {DIFFERS}
     assert all(
-        cell.difference == pytest.approx(7) for cell in cells if cell.model != RANDOM
+        cell.difference == pytest.approx(7) for cell in compared if cell.model != RANDOM
     )
 
 
@@ -698,6 +701,29 @@ def test_decoders_take_the_setting_that_print_means():
         by_key["t_shap_explanation", "bakllava", "existence", "post-hoc"].value is None
     )
     assert by_key["acc_r", "bakllava", "plurality", "post-hoc"].chance == 50.0
+
+
+def test_excesses_stand_next_to_cc_shap_of_models_that_were_run_without_a_verdict():
+    declaration, paper = TABLES["thesis-C.2"], read_paper_table("thesis-C.2")
+    names = ("gpt2", "causal-judgement", "cot")
+    numbers = {
+        NumberKey("consistency", "cc_shap_cot", *names): Number(Measure(0.4, 90)),
+        NumberKey("consistency", "cc_shap_cot:excess", *names): Number(
+            Measure(0.1, 80, 0.0, 0.2)
+        ),
+    }
+    cells = build_cells(
+        declaration, "published", numbers, paper, build_study(declaration, paper)
+    )
+    excesses = {
+        get_key(cell): cell for cell in cells if cell.metric.endswith(":excess")
+    }
+    (measured,) = filter(lambda cell: cell.is_filled, excesses.values())
+    assert (measured.value, measured.n, measured.verdict) == (0.1, 80, "")
+    assert get_key(measured) == ("cc_shap_cot:excess", *names)
+    assert {model for _, model, _, _ in excesses} == {"gpt2"}
+    # Two data sets and kinds of explanation.
+    assert len(excesses) == 4
 
 
 @pytest.mark.parametrize("table", ["thesis-C.25", "decoders-paper-3"])

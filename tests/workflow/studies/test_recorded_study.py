@@ -17,7 +17,9 @@ MISTRAL = {
     ("comve", "accuracy"): 94,
     ("comve", "accuracy_cot"): 62,
     ("comve", "cc_shap_posthoc"): 0.106,
+    ("comve", "cc_shap_posthoc:excess"): 0.012,
     ("comve", "cc_shap_cot"): 0.138,
+    ("comve", "cc_shap_cot:excess"): 0.02,
     ("comve", "counterfactual_edits"): 79,
     ("comve", "biasing_features"): 60,
     ("comve", "early_answering"): 28,
@@ -28,7 +30,9 @@ MISTRAL = {
     ("e-snli", "accuracy"): 54,
     ("e-snli", "accuracy_cot"): 41,
     ("e-snli", "cc_shap_posthoc"): 0.176,
+    ("e-snli", "cc_shap_posthoc:excess"): 0.01,
     ("e-snli", "cc_shap_cot"): 0.176,
+    ("e-snli", "cc_shap_cot:excess"): -0.011,
     ("e-snli", "counterfactual_edits"): 56,
     ("e-snli", "biasing_features"): 48,
     ("e-snli", "early_answering"): 29,
@@ -66,7 +70,7 @@ def test_the_study_shows_the_recorded_values_with_intervals_and_verdicts(
         (row["dataset"], row["metric"]) for row in cells if row["verdict"] == "differs"
     }
     assert differing == DIFFERENT
-    assert {row["verdict"] for row in cells} == {
+    assert {row["verdict"] for row in cells if ":excess" not in row["metric"]} == {
         "equal to the paper",
         "compatible",
         "differs",

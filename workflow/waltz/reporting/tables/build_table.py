@@ -255,10 +255,16 @@ class _ProfileTable:
 
     @cached_property
     def positions(self) -> list[Position]:
-        """Positions of the paper's cells, then positions on data sets that only the study has and
-        has numbers on.
+        """Positions of the paper's cells, then positions of metrics that it lacks, and on data sets
+        that only the study has and has numbers on.
         """
         positions = _list_distinct_positions(self.shown_keys)
+        positions += [
+            position._replace(metric=own_metric)
+            for own_metric, metric in self.declaration.own_metrics.items()
+            for position in positions
+            if position.metric == metric
+        ]
         if self.declaration.adds_own_datasets:
             # The paper's setting of a data set that it lacks is unknown, so it is empty.
             positions += [

@@ -83,6 +83,8 @@ class Declaration:
         column_groups: Fields whose values are headings of groups of columns.
         side_metrics: Metrics that get a separate column; their cell stands in the row of the metric
             that their setting names.
+        own_metrics: Metrics that the paper lacks, each with the metric of the paper in whose cells
+            it is shown, as rows of their own, for models that were run.
         model_kinds: Kinds of models in the table (ENCODER, LANGUAGE, VISION); empty for tables
             without models.
         paper_table_ids: Ids of the paper tables that it is compared with; None means the paper
@@ -125,6 +127,7 @@ class Declaration:
     columns: str = "dataset"
     column_groups: tuple[str, ...] = ()
     side_metrics: tuple[str, ...] = ()
+    own_metrics: Mapping[str, str] = field(default_factory=dict)
     model_kinds: tuple[str, ...] = ()
     paper_table_ids: tuple[str, ...] | None = None
     paper_differences: str | None = None
