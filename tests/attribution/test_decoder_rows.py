@@ -259,6 +259,9 @@ def test_rows_of_caption_and_foil_in_each_setting(answering, profile, tmp_path):
             "B",
         )
     assert len({row.t_shap for row in rows}) == 6
+    # All questions about an item share its draws.
+    assert len({row.seed for row in rows[:3]}) == 1
+    assert (rows[0].seed == rows[3].seed) == (profile == "published")
 
 
 def test_a_chosen_grid_takes_the_place_of_that_of_the_prompt(answering, tmp_path):

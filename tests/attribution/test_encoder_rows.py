@@ -124,6 +124,7 @@ def rows_of(encoder, images, tmp_path, profile="equations", items=ITEMS, **setti
     rows = attribute_answers_of_items(
         encoder,
         tmp_path / ".store",
+        "own",
         AttributionSettings(get_fidelity(profile), seed=3, **settings),
         items,
         images,

@@ -28,7 +28,7 @@ from waltz.core.records import to_row
 from waltz.core.schema import ATTRIBUTION, AttributionRecord
 from waltz.evaluation.alignment import score_items
 from waltz.evaluation.metrics.summary import build_metric_records
-from waltz.fidelity import EQUATIONS
+from waltz.fidelity import EQUATIONS, get_fidelity
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import PROFILES, EncoderCoalitions
@@ -324,11 +324,40 @@ def seen(tmp_path):
         )
 
 
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_an_item_has_its_seed_whatever_else_is_attributed(seen, tmp_path, profile):
+    encoder, images, _ = seen
+    settings = AttributionSettings(get_fidelity(profile), "permutation", 80, seed=5)
+
+    def attribute(folder, dataset, items):
+        records = attribute_texts_of_items(
+            encoder, tmp_path / folder, dataset, settings, items, images, lambda _: None
+        )
+        return {(record.item_id, record.role): record for record in records}
+
+    together, alone = (
+        attribute("a", "own", ITEMS[:3]),
+        attribute("b", "own", ITEMS[2:3]),
+    )
+    # The cache has other draws of the same item under another seed.
+    other = attribute("a", "other", ITEMS[:3])
+    assert alone == {key: together[key] for key in alone}
+    assert len(alone) == 2
+    for item in ITEMS[:3]:
+        caption, foil = (together[item.item_id, role] for role in ("caption", "foil"))
+        assert caption.seed == foil.seed
+    seeds = {record.seed for record in [*together.values(), *other.values()]}
+    if profile == "published":
+        assert seeds == {5}
+    else:
+        assert len(seeds) == 6
+
+
 def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
     encoder, images, stored = seen
     settings = AttributionSettings(EQUATIONS, "auto", 40, 0)
     records = attribute_texts_of_items(
-        encoder, stored, settings, ITEMS, images, lambda _: None
+        encoder, stored, "own", settings, ITEMS, images, lambda _: None
     )
     rows = parquet.build_table(list(map(to_row, records)), ATTRIBUTION).to_pylist()
     scores = score_items(encoder, ITEMS, images, ["equations"])

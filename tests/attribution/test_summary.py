@@ -119,7 +119,13 @@ def test_a_text_without_contrast_is_in_no_mean(tmp_path):
     with open_images(tmp_path) as images:
         settings = AttributionSettings(EQUATIONS, seed=0)
         records = attribute_texts_of_items(
-            encoder, tmp_path / "cache.sqlite", settings, items, images, lambda _: None
+            encoder,
+            tmp_path / "cache.sqlite",
+            "own",
+            settings,
+            items,
+            images,
+            lambda _: None,
         )
     rows = list(map(to_row, records))
     by_role = {

@@ -4,13 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.core.sampling import rank, sample
+from waltz.core.sampling import derive_seed, rank, sample
 
 IDS = [f"item_{number}" for number in range(500)]
 
 
 def test_a_rank_is_the_first_64_bits_of_a_sha256():
     assert rank("zebra", 7) == int(hashlib.sha256(b"7:zebra").hexdigest()[:16], 16)
+
+
+def test_every_item_has_a_seed_of_its_own():
+    seeds = [
+        derive_seed(*item)
+        for item in (("d", "1", 1), ("d", "2", 1), ("e", "1", 1), ("d", "1", 2))
+    ]
+    assert len(set(seeds)) == 4
+    assert derive_seed("d", "1", 1) == seeds[0] < 2**32
 
 
 def test_a_smaller_sample_is_a_subset_of_a_larger_one():

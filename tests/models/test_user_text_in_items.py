@@ -344,7 +344,13 @@ def test_encoders(clip, tmp_path):
         )
         settings = AttributionSettings(EQUATIONS, seed=0)
         records = attribute_texts_of_items(
-            clip, tmp_path / "cache.sqlite", settings, items, images, lambda _: None
+            clip,
+            tmp_path / "cache.sqlite",
+            "own",
+            settings,
+            items,
+            images,
+            lambda _: None,
         )
         check_rows(list(map(to_row, records)))
 

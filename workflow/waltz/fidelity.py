@@ -109,6 +109,8 @@ class Fidelity:
         annotators: Whether the accuracy of an open answer counts the annotators who gave it.
         special_tokens_play: Whether all token ids are players, special tokens included.
         estimators: Allowed values of `attribution.estimator`; empty if all are allowed.
+        estimator_seed: Seed of an item's estimator: that of the `run`, or one of the `item`, which
+            run, data set and item decide.
         decoder_target: Which token represents the answer to a question with labels: the `label`
             that the model chooses or the first `generated` token.
         first_step_only: Whether all targets of a decoder are scored at the position where the first
@@ -171,6 +173,7 @@ class Fidelity:
     annotators: bool
     special_tokens_play: bool
     estimators: tuple[str, ...]
+    estimator_seed: Literal["run", "item"]
     decoder_target: Literal["generated", "label"]
     first_step_only: bool
     open_answer_targets: int | None
@@ -216,6 +219,7 @@ PUBLISHED = Fidelity(
     # Players, budgets and targets of Shapley values (MM-SHAP and CC-SHAP).
     special_tokens_play=True,
     estimators=("auto", "permutation"),
+    estimator_seed="run",
     decoder_target="generated",
     first_step_only=True,
     open_answer_targets=1,
@@ -263,6 +267,7 @@ EQUATIONS = Fidelity(
     # Players, budgets and targets of Shapley values (MM-SHAP and CC-SHAP).
     special_tokens_play=False,
     estimators=(),
+    estimator_seed="item",
     decoder_target="label",
     first_step_only=False,
     open_answer_targets=None,

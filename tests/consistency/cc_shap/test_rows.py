@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 from stand_ins.models import scripted_decoders, tiny_decoders
+from waltz.attribution.stored_rows import set_item_seed
 from waltz.consistency.cc_shap.dialogue import Dialogue, generate_pairs
 from waltz.consistency.cc_shap.measure import compute_cc_shap
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
@@ -132,6 +133,12 @@ def how_of(prompt_file, decoders, tmp_path):
     return how
 
 
+def set_seed(how, question):
+    """The setup with the seed that the stage gives to the item."""
+    settings = set_item_seed(how.settings, question.dataset, question.item_id)
+    return dataclasses.replace(how, settings=settings)
+
+
 def rows_of(how, *questions, load=photo):
     done: list[int] = []
     rows, contributions = compute_cc_shap_records(how, questions, load, done.append)
@@ -152,7 +159,7 @@ def test_rows_and_contributions_of_both_kinds(how_of, question, profile):
     assert [row.setting for row in contributions] == [
         f"{k}:{s}" for k in ("post-hoc", "cot") for s in ("answer", "explanation")
     ]
-    stored = load_or_attribute_item(how, question, photo)
+    stored = load_or_attribute_item(set_seed(how, question), question, photo)
     for row in rows:
         assert row.error is None
         one = stored.pairs[row.kind]
@@ -396,9 +403,10 @@ def test_contributions_after_an_edit_are_stored_with_the_edit(how_of):
         "post-hoc-edited:explanation",
     ]
     assert all(one.text.startswith(words) for one in contributions)
-    stored = load_or_attribute_item(
-        dataclasses.replace(how, kinds=("post-hoc",)), TEXT, photo, item_text=words
-    ).pairs["post-hoc"]
+    post_hoc = dataclasses.replace(set_seed(how, TEXT), kinds=("post-hoc",))
+    stored = load_or_attribute_item(post_hoc, TEXT, photo, item_text=words).pairs[
+        "post-hoc"
+    ]
     assert [one.phi for one in contributions] == [
         getattr(stored, side).record.phi for side in ("answer", "explanation")
     ]
@@ -446,9 +454,8 @@ def test_edits_that_change_nothing_move_nothing_and_others_do(
     assert moved.explanation > 1e-6
     assert 0 < moved.inserted_answer < 1
     # the unedited item was found again, and the edited one has its grid: that of nine shared tokens
-    assert load_or_attribute_item(how, question, photo).grid == (
-        0 if question is TEXT else 3
-    )
+    unedited = load_or_attribute_item(set_seed(how, question), question, photo)
+    assert unedited.grid == (0 if question is TEXT else 3)
     assert grids == [None if question is TEXT else 3]
 
 
@@ -510,11 +517,17 @@ def test_the_items_of_a_shard_are_explained_once_a_seed_and_attributions_are_tho
         (f"i{item}", seed) for item in range(3) for seed in (4, 5)
     }
     assert [row.error for row in rows] == [None] * 6
+    assert len({row.estimator_seed for row in rows}) == 6
     assert [
         (row.item_id, row.seed)
         for shard in shards
         for row in shard.tables["contributions"]
-    ] == [(row.item_id, 4) for row in rows if row.seed == 4 for _ in range(2)]
+    ] == [
+        (row.item_id, row.estimator_seed)
+        for row in rows
+        if row.seed == 4
+        for _ in range(2)
+    ]
     assert [shard.rows_in for shard in shards] == [3, 3]
     assert shards[1].facts == {
         "skipped": {"equations": {}},

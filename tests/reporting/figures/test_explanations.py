@@ -76,6 +76,7 @@ def test_a_figure_shows_the_rows_values(tmp_path):
         records = attribute_texts_of_items(
             encoder,
             tmp_path / "s",
+            "own",
             AttributionSettings(EQUATIONS, "auto", 40, 0),
             ITEMS,
             source,

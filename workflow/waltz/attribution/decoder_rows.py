@@ -24,6 +24,7 @@ from waltz.attribution.stored_rows import (
     build_coalitions_key,
     keep_coalitions,
     load_or_attribute,
+    set_item_seed,
 )
 from waltz.core.digest import digest
 from waltz.core.errors import ItemError, UserError
@@ -124,7 +125,9 @@ def attribute_answers_about_items(
             *build_pairwise_questions([item], dataset, orders),
             *build_single_questions([item], dataset),
         ]
-        records += _attribute_item(attribution, questions, load)
+        settings = set_item_seed(attribution.settings, dataset, item.item_id)
+        item_attribution = replace(attribution, settings=settings)
+        records += _attribute_item(item_attribution, questions, load)
         done(1)
     return records
 

@@ -22,6 +22,7 @@ from waltz.attribution.stored_rows import (
     build_coalitions_key,
     keep_coalitions,
     load_or_attribute,
+    set_item_seed,
 )
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
@@ -57,8 +58,8 @@ def attribute_datasets(
         For each data set, `AttributionRecord`s under the name `rows`.
     """
     facts = {"middle_square": crops_to_middle_square(encoder.prepare_image)}
-    attribute = partial(attribute_texts_of_items, encoder, cache)
     for dataset in datasets:
+        attribute = partial(attribute_texts_of_items, encoder, cache, dataset.name)
         selected: dict[AttributionSettings, Sequence[ItemRecord | ProbeRecord]] = {}
         profiles = dataset.select_profiles(settings.estimation)
         for estimation in settings.build_settings(profiles):
@@ -84,8 +85,8 @@ def attribute_questions(
     Yields:
         For each data set, `AttributionRecord`s under the name `rows`.
     """
-    attribute = partial(attribute_answers_of_items, encoder, cache)
     for dataset in datasets:
+        attribute = partial(attribute_answers_of_items, encoder, cache, dataset.name)
         source = parquet.read_table(dataset.rows).to_pylist()
         selected: dict[AttributionSettings, Sequence[VqaItem]] = {}
         for estimation in settings.build_settings(settings.estimation):
@@ -101,6 +102,7 @@ def attribute_questions(
 def attribute_texts_of_items(
     encoder: Encoder,
     cache: Path,
+    dataset: str,
     settings: AttributionSettings,
     items: Iterable[ItemRecord | ProbeRecord],
     images: ImageSource,
@@ -110,6 +112,7 @@ def attribute_texts_of_items(
 
     Args:
         cache: File of stored attributions.
+        dataset: Name of the data set in the study.
         items: Items of a benchmark or of CV-Probes.
         done: Called with 1 after each item, for a progress bar.
     """
@@ -132,8 +135,9 @@ def attribute_texts_of_items(
         # An item that fails keeps its records, with the reason.
         try:
             image = _load_image(encoder, item.image, images)
+            item_settings = set_item_seed(settings, dataset, item.item_id)
             records += _load_or_attribute_texts(
-                encoder, image, texts, settings, cache, content
+                encoder, image, texts, item_settings, cache, content
             )
         except UserError as error:
             records += add_error(texts, error)
@@ -144,6 +148,7 @@ def attribute_texts_of_items(
 def attribute_answers_of_items(
     encoder: AnsweringEncoder,
     cache: Path,
+    dataset: str,
     settings: AttributionSettings,
     items: Iterable[VqaItem],
     images: ImageSource,
@@ -156,6 +161,7 @@ def attribute_answers_of_items(
 
     Args:
         cache: File of stored attributions.
+        dataset: Name of the data set in the study.
         items: The questions.
         done: Called with 1 after each item, for a progress bar.
     Source:
@@ -181,8 +187,9 @@ def attribute_answers_of_items(
             answer = answer_question(encoder, encoder.prepare_image(image), question)
             answer_content = {**content, "answer": answer.index}
             outcome = build_answer_probability(answer)
+            item_settings = set_item_seed(settings, dataset, item.item_id)
             (record,) = _load_or_attribute_texts(
-                encoder, image, [record], settings, cache, answer_content, outcome
+                encoder, image, [record], item_settings, cache, answer_content, outcome
             )
             records.append(replace(record, outputs=[answer.text]))
         except UserError as error:

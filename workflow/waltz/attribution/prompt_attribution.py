@@ -97,7 +97,7 @@ class PromptSettings:
     Attributes:
         fidelity: Rules of the players, the estimator and the explained value.
         seed: Seed of the permutations (or of shap's choice among equal splits), the same for each
-            prompt.
+            prompt that is attributed with them.
         estimator: For `equations`, a name in `estimators.COALITION_ESTIMATORS`, or `auto`, which
             takes exact values if the budget allows all coalitions.
         evaluations: For `equations`, maximum number of coalitions of a prompt; None takes as many

@@ -9,6 +9,7 @@ place.
 | patches | square, a remainder stays visible | every pixel lies in some patch | `special_tokens_play` |
 | estimator of encoders | ten permutations with their reverses | any | `estimators` |
 | estimator of VL decoders | permutations, as many as a budget holds | any | `estimators` |
+| seed of an item | that of the run | its own, by data set and item | `estimator_seed` |
 | language models | Owen values by shap's partition explainer | coalitions of tokens | `language_models` |
 | explained token of a decoder | the first generated one | the label that the model chooses | `decoder_target` |
 | its value | the logit where the first token is generated | its probability | `first_step_only` |

@@ -12,12 +12,14 @@ import numpy as np
 
 from waltz.attribution.engine import Attribution
 from waltz.attribution.item_selection import SampleSettings
+from waltz.attribution.prompt_attribution import PromptSettings
 from waltz.attribution.shapley.estimate import AttributionSettings, to_null
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.core.records import from_row, to_row
+from waltz.core.sampling import derive_seed
 from waltz.core.schema import AttributionRecord, StoredSpan
 from waltz.fidelity import get_fidelity
 from waltz.models.games import pack_values, unpack_values
@@ -59,6 +61,24 @@ class StepSettings(SampleSettings):
             )
             for profile in profiles
         ]
+
+
+Settings = TypeVar("Settings", AttributionSettings, PromptSettings)
+
+
+def set_item_seed(settings: Settings, dataset: str, item_id: str) -> Settings:
+    """Return the settings with the seed of one item: its own, or that of the run in `published`.
+
+    All texts of an item have the same seed: caption and foil, or an answer and its explanation, are
+    compared on the same draws.
+
+    Args:
+        settings: Settings with the seed of the run.
+        dataset: Name of the data set in the study.
+    """
+    if settings.fidelity.estimator_seed == "run":
+        return settings
+    return replace(settings, seed=derive_seed(dataset, item_id, settings.seed))
 
 
 Item = TypeVar("Item")

@@ -220,6 +220,7 @@ def build_cc_shap_record(pair: Mapping[str, RecordedRecord]) -> CcShapRecord:
         setting=first.setting,
         kind=str(first.kind),
         seed=first.seed,
+        estimator_seed=first.seed,
         image=first.image,
         answer=first.label,
     )

@@ -13,6 +13,16 @@ def rank(item_id: str, seed: int) -> int:
     )
 
 
+def derive_seed(dataset: str, item_id: str, seed: int) -> int:
+    """Return a seed for one item, 0 to 2**32 - 1, so that intervals over items include the noise of
+    their draws.
+
+    With one seed for all items, those with the same number of players would share their draws, and
+    the noise of these draws would not become smaller with more items.
+    """
+    return rank(f"{dataset}/{item_id}", seed) % 2**32
+
+
 def sample(item_ids: Sequence[str], n: int | None, seed: int) -> list[str]:
     """Return the n items of lowest rank, in the order of `item_ids`; all items if n is None.
 

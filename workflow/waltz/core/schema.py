@@ -693,7 +693,7 @@ class AttributionRecord(Record):
             not computed.
         without_image: Value of the coalition of all text players, for each output; null if it was
             not computed.
-        seed: Seed of the estimator.
+        seed: Seed of the estimator: in `equations` one of the item, else that of the run.
         error: Reason why all numbers are null.
     """
 
@@ -850,7 +850,9 @@ class CcShapRecord(Record):
         profile: The fidelity.
         setting: Form of the question.
         kind: Kind of explanation, `post-hoc` or `cot`.
-        seed: Seed of the estimator.
+        seed: Seed of the run.
+        estimator_seed: Seed of the estimator, the same for answer and explanation: in `equations`
+            one of the item, else that of the run.
         sampled: Whether the model samples its explanations and chains of thought, so that runs with
             other seeds have other texts; null in recorded runs, which do not say it.
         image: Path of the image.
@@ -887,6 +889,7 @@ class CcShapRecord(Record):
     setting: str
     kind: str
     seed: int
+    estimator_seed: int | None = None
     sampled: bool | None = None
     image: str | None = None
     value: float | None = None
@@ -921,7 +924,7 @@ class EditedRecord(Record):
         item_id: Name of the item.
         profile: The fidelity.
         setting: Form of the question.
-        seed: Seed of the estimator.
+        seed: Seed of the run; the estimator has that of the unedited item.
         image: Path of the image.
         answer: Cosine distance between the contributions to the answer before and after the edit.
         explanation: Cosine distance between the contributions to the explanation before and after

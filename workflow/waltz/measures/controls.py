@@ -23,10 +23,10 @@ from waltz.consistency.cc_shap.rows import (
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling, build_measure, resample
 from waltz.core.measure import Measure
-from waltz.core.sampling import rank
+from waltz.core.sampling import derive_seed, rank
 from waltz.core.schema import CcShapRecord, MeasurementRecord
 from waltz.fidelity import EQUATIONS
-from waltz.measures.items import Item, derive_seed, identify_scene, read_item_sample
+from waltz.measures.items import Item, identify_scene, read_item_sample
 from waltz.measures.rows import SIGNED, average, build_row
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders.base import PackedLinear

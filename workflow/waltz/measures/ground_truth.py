@@ -15,9 +15,10 @@ from waltz.attribution.t_shap import compute_t_shap
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import PERCENT, Resampling
 from waltz.core.measure import Measure
+from waltz.core.sampling import derive_seed
 from waltz.core.schema import MeasurementRecord
 from waltz.fidelity import EQUATIONS
-from waltz.measures.items import Item, derive_seed, read_item_sample
+from waltz.measures.items import Item, read_item_sample
 from waltz.measures.masks import enumerate_masks
 from waltz.measures.rows import build_row, pool_items
 from waltz.models.encoders.encoder import Encoder

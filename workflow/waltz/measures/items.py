@@ -7,7 +7,6 @@ from PIL import Image
 
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.records import read_records
-from waltz.core.sampling import rank
 from waltz.core.schema import ItemRecord
 from waltz.evaluation.items import select_items
 from waltz.sources.images import load_image, open_images
@@ -52,16 +51,6 @@ def identify_scene(image_name: str) -> str:
     if numbers:
         return str(int(numbers[-1]))
     return stem
-
-
-def derive_seed(dataset: str, item_id: str, seed: int) -> int:
-    """Return a seed for one item, 0 to 2**32 - 1, so that intervals over items include the noise of
-    their draws.
-
-    With one seed for all items, those with the same number of players would share their draws, and
-    the noise of these draws would not become smaller with more items.
-    """
-    return rank(f"{dataset}/{item_id}", seed) % 2**32
 
 
 def read_item_sample(dataset: DatasetFiles, sample: int, seed: int) -> list[Item]:

@@ -17,9 +17,10 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling
 from waltz.core.measure import Measure
+from waltz.core.sampling import derive_seed
 from waltz.core.schema import MeasurementRecord
 from waltz.fidelity import EQUATIONS, PROFILES, PUBLISHED, Fidelity
-from waltz.measures.items import Item, derive_seed, read_item_sample
+from waltz.measures.items import Item, read_item_sample
 from waltz.measures.rows import SINGLE, average, build_row
 from waltz.models.encoders.coalitions import PUBLISHED_MASK, EncoderPlayers
 from waltz.models.encoders.encoder import Encoder

@@ -34,11 +34,12 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling
+from waltz.core.sampling import derive_seed
 from waltz.core.schema import MeasurementRecord
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import EQUATIONS, PUBLISHED, Fidelity
-from waltz.measures.items import Item, derive_seed, identify_scene, read_item_sample
+from waltz.measures.items import Item, identify_scene, read_item_sample
 from waltz.measures.plausibility import ALL
 from waltz.measures.rows import average
 from waltz.models import games

@@ -30,7 +30,7 @@ class AttributionSettings:
         evaluations: Maximum number of coalitions of one game, or of encoder passes if the estimator
             counts these; None in `published` means ten permutations with their reverses, as in the
             released scripts.
-        seed: Seed of the permutations; the same for each text.
+        seed: Seed of the permutations; the same for each text that is attributed with them.
         standard_error: Standard error of T-SHAP, a share, at which sampling stops; None uses all
             evaluations.
         grid: Number of patches on a side; None derives it from the number of text players, by the

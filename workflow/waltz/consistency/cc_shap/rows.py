@@ -19,7 +19,7 @@ from waltz.attribution.prompt_attribution import (
     Regroup,
 )
 from waltz.attribution.shapley.estimate import Estimate, to_null
-from waltz.attribution.stored_rows import add_values
+from waltz.attribution.stored_rows import add_values, set_item_seed
 from waltz.consistency.cc_shap.dialogue import (
     EXPLANATION_KINDS,
     MAX_ANSWER_TOKENS,
@@ -74,7 +74,7 @@ class CCShapSetup:
 
     Attributes:
         dialogue: The decoder with its prompts.
-        settings: Settings of the attribution.
+        settings: Settings of the attribution, with the seed of the run or of an item.
         stored: File of stored items.
         kinds: Kinds of explanation.
     """
@@ -388,6 +388,12 @@ def _renumber_shared(output: SideAttribution) -> np.ndarray:
     return numbers
 
 
+def _set_item_seed(setup: CCShapSetup, question: Question) -> CCShapSetup:
+    """Return a setup whose estimator has the seed of the item; texts are sampled as before."""
+    settings = set_item_seed(setup.settings, question.dataset, question.item_id)
+    return replace(setup, settings=settings)
+
+
 def compute_cc_shap_records(
     setup: CCShapSetup,
     questions: Iterable[Question],
@@ -403,19 +409,22 @@ def compute_cc_shap_records(
     records: list[CcShapRecord] = []
     attributions: list[AttributionRecord] = []
     for question in questions:
+        item_setup = _set_item_seed(setup, question)
         # A question that fails has a record with an error for each kind of explanation.
         try:
-            pairs = load_or_attribute_item(setup, question, load).pairs
+            pairs = load_or_attribute_item(item_setup, question, load).pairs
         except UserError as error:
             pairs = {}
-            for kind in setup.kinds:
-                record = replace(_name_pair(setup, question, kind), error=str(error))
+            for kind in item_setup.kinds:
+                record = replace(
+                    _name_pair(item_setup, question, kind), error=str(error)
+                )
                 pairs[kind] = StoredPair(record)
         for kind, pair in pairs.items():
             # The name of the image does not decide the values, so that stored ones may have
             # another.
             records.append(replace(pair.record, image=question.image))
-            attributions += build_attribution_records(setup, question, kind, pair)
+            attributions += build_attribution_records(item_setup, question, kind, pair)
         done(1)
     return records, attributions
 
@@ -440,7 +449,7 @@ def compute_edit_records(
     """
     settings = setup.settings
     # The test of counterfactual edits, in the same run, states the edit of each item.
-    run = (COUNTERFACTUAL_EDITS, settings.profile, settings.seed)
+    run = (COUNTERFACTUAL_EDITS, settings.profile, setup.dialogue.seed)
     edits = {}
     for test in tests:
         if (test.test, test.profile, test.seed) == run:
@@ -448,19 +457,20 @@ def compute_edit_records(
     records: list[EditedRecord] = []
     attributions: list[AttributionRecord] = []
     for question in questions:
+        item_setup = _set_item_seed(setup, question)
         record = EditedRecord(
             item_id=question.item_id,
             profile=settings.profile,
             setting=get_setting(question),
-            seed=settings.seed,
+            seed=setup.dialogue.seed,
             image=question.image,
         )
         edit = edits.get(question.item_id)
         try:
-            record, edited = _compare_edit(setup, question, record, edit, load)
+            record, edited = _compare_edit(item_setup, question, record, edit, load)
             if edited is not None:
                 attributions += build_attribution_records(
-                    setup, question, f"{POST_HOC}-edited", edited
+                    item_setup, question, f"{POST_HOC}-edited", edited
                 )
         except UserError as error:
             record = replace(record, error=str(error))
@@ -512,7 +522,8 @@ def _name_pair(setup: CCShapSetup, question: Question, kind: str) -> CcShapRecor
         profile=setup.settings.profile,
         setting=get_setting(question),
         kind=kind,
-        seed=setup.settings.seed,
+        seed=setup.dialogue.seed,
+        estimator_seed=setup.settings.seed,
         image=question.image,
         sampled=samples_text(setup.dialogue.decoder),
     )

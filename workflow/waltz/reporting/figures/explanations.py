@@ -478,9 +478,9 @@ def draw_explanations(
         # Settings are named KIND:TEXT, such as `post-hoc:answer`.
         kinds = dict.fromkeys(setting.partition(":")[0] for setting in attributions)
         for kind in kinds:
-            seed_of_item = attributions[f"{kind}:answer"].seed
+            estimator_seed = attributions[f"{kind}:answer"].seed
             cc_shap = _find_cc_shap(
-                tables[item.dataset].cc_shap, item, kind, seed_of_item
+                tables[item.dataset].cc_shap, item, kind, estimator_seed
             )
             texts = _pair_texts(attributions, kind, cc_shap.answer, cc_shap.explanation)
             title = f"{model}, {item.title}, {kind}, {_format_cc_shap(cc_shap)}"
@@ -510,10 +510,10 @@ def draw_edited_explanations(
         # An edit without a recorded answer before it cannot be compared.
         if f"{POST_HOC}:answer" not in before or item_tables.edited is None:
             continue
-        seed_of_item = after[f"{AFTER_EDIT}:answer"].seed
+        estimator_seed = after[f"{AFTER_EDIT}:answer"].seed
+        cc_shap = _find_cc_shap(item_tables.cc_shap, item, POST_HOC, estimator_seed)
         edits = item.select_records(item_tables.edited, EditedRecord)
-        (edit,) = (record for record in edits if record.seed == seed_of_item)
-        cc_shap = _find_cc_shap(item_tables.cc_shap, item, POST_HOC, seed_of_item)
+        (edit,) = (record for record in edits if record.seed == cc_shap.seed)
         # The record of CC-SHAP has the texts before the edit, the record of the edit those after it.
         insertion = f"“{edit.inserted}”"
         texts = [
@@ -649,12 +649,16 @@ def _read_attributions(
 
 
 def _find_cc_shap(
-    table: pa.Table, item: ExampleItem, kind: str, seed: int | None
+    table: pa.Table, item: ExampleItem, kind: str, estimator_seed: int | None
 ) -> CcShapRecord:
-    """Return the CC-SHAP of one kind of explanation and one seed, of which there is exactly one."""
+    """Return the CC-SHAP of one kind of explanation and one seed of the estimator, of which there
+    is exactly one.
+    """
     records = item.select_records(table, CcShapRecord)
     of_kind = [record for record in records if record.kind == kind]
-    (cc_shap,) = (record for record in of_kind if record.seed == seed)
+    (cc_shap,) = (
+        record for record in of_kind if record.estimator_seed == estimator_seed
+    )
     return cc_shap
 
 
