@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, norm
 
-from waltz.core.intervals import Resampling
+from waltz.core.intervals import Resampling, compute_difference_p
+from waltz.evaluation.metrics.comparisons import DIFFERENCE_BOUNDS
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs
 from waltz.evaluation.metrics.power import (
     compute_design_effect,
@@ -16,6 +17,7 @@ from waltz.evaluation.metrics.power import (
     compute_detectable_accuracy,
     compute_detectable_mean,
     compute_least_p,
+    compute_power,
 )
 from waltz.measures.power import TOO_FEW, PowerSettings, measure_power
 
@@ -65,6 +67,37 @@ def test_mcnemars_test_shows_this_difference_in_four_of_five_samples():
     assert 0.72 < np.mean(shown) < 0.84
 
 
+def test_students_test_on_the_bootstrap_error_has_this_power():
+    discordance, items = 0.3, 200
+    difference = compute_detectable_accuracy(discordance, items, 0.8, 0.05)
+    generator = np.random.default_rng(1)
+    shares = [
+        (discordance + difference) / 2,
+        1 - discordance,
+        (discordance - difference) / 2,
+    ]
+    # 400 samples of paired differences, (items, samples), and their means in 150 resamples.
+    samples = 100 * generator.choice([1, 0, -1], size=(items, 400), p=shares)
+    weights = generator.multinomial(items, np.full(items, 1 / items), size=150)
+    draws = weights @ samples / items
+    p = [
+        compute_difference_p(mean, draws[:, position], items, DIFFERENCE_BOUNDS)
+        for position, mean in enumerate(samples.mean(axis=0))
+    ]
+    effect = difference * math.sqrt(items / (discordance - difference**2))
+    for alpha, power in ((0.05, 0.81), (0.005, 0.52)):
+        assert compute_power(effect, items, alpha) == pytest.approx(power, abs=0.02)
+        assert np.mean(np.array(p) <= alpha) == pytest.approx(power, abs=0.06)
+
+
+def test_power_is_the_level_without_a_difference_and_falls_with_few_images():
+    assert compute_power(0.0, 5, 0.05) == pytest.approx(0.05)
+    powers = [compute_power(2.8, images, 0.05) for images in (3, 10, 100)]
+    assert powers == sorted(powers)
+    # z(0.975) + z(0.8) of many images: 80 %.
+    assert compute_power(2.801585, 10**6, 0.05) == pytest.approx(0.8, abs=1e-3)
+
+
 def test_detectable_mean_by_hand():
     assert compute_detectable_mean(0.5, 100, 0.8, 0.05) == pytest.approx(
         (1.959964 + 0.841621) * 0.05
@@ -93,6 +126,11 @@ def test_rows_of_two_models():
     assert values["acc_r detectable", "5"].measure.reason == TOO_FEW
     assert ("acc_r detectable", "505") in values  # existence as released
     assert values["design effect", ""].measure.value == 1
+    powers = [
+        values["acc_r power", level].measure.value for level in ("1", "10", "100")
+    ]
+    assert powers == sorted(powers, reverse=True)
+    assert powers[0] == pytest.approx(80, abs=5)
 
 
 def test_items_of_an_image_are_not_independent():

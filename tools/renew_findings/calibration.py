@@ -6,6 +6,7 @@ from tools.renew_findings.findings import CLIP, LLAVA, MATCHER, SMOLLM2, Source
 from waltz.consistency.edit_tests.tests import TESTS
 from waltz.measures.calibration import CC_SHAP, MIXTURES, name_rate
 from waltz.measures.constructed import DECODERS
+from waltz.measures.power import COMPARISONS
 
 FILTERS = {
     "existence": "none",
@@ -218,6 +219,18 @@ FINDINGS: dict[str, Source] = {
         for name, count in zip(
             ("here", "released", "1000"), (*counts, 1000), strict=True
         )
+    },
+    **{
+        f"power_bold_{comparisons}": Source(
+            "power",
+            "acc_r power",
+            f"{CLIP} / {MATCHER}",
+            "comparisons",
+            str(comparisons),
+            "existence",
+            decimals=0,
+        )
+        for comparisons in COMPARISONS
     },
 }
 """Numbers of the page by name."""

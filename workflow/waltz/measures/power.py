@@ -2,6 +2,7 @@
 items can show.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,12 +18,15 @@ from waltz.evaluation.metrics.power import (
     align_items,
     compute_design_effect,
     compute_detectable,
+    compute_power,
 )
 from waltz.measures.rows import average, build_row
 from waltz.valse_release import PUBLISHED_VALID_ITEMS
 
 MEASUREMENT = "power"
 METRICS = ("acc_r", "acc")
+COMPARISONS = (1, 10, 100)
+"""Numbers of comparisons that Holm's correction covers."""
 TOO_FEW = "too few items: even a model that wins each item on which the two differ would not be found better"
 
 
@@ -59,7 +63,8 @@ def measure_power(
         For acc_r the share of discordant items and the design effect of images; for acc_r and acc
         the observed and the smallest difference that can be shown, in percentage points, by the
         number of items: the scored items, the items of VALSE as released, and `items` of the
-        settings.
+        settings; and the probability, in percent, with which the test shows the smallest difference
+        on the scored items after Holm's correction, by the number of comparisons.
     """
     scores_of: dict[str, dict[str, ScoredPairs]] = {}
     for (model, dataset), scored in scores.items():
@@ -120,6 +125,12 @@ def _compare_models(
                 f"{metric} detectable", detectable, "items", str(count)
             )
             rows.append(row)
+        for comparisons in COMPARISONS:
+            shown = _measure_power(metric, differences, images, comparisons, settings)
+            row = build_pair_row(
+                f"{metric} power", shown, "comparisons", str(comparisons)
+            )
+            rows.append(row)
     return rows
 
 
@@ -140,3 +151,24 @@ def _measure_detectable(
             reason=TOO_FEW if metric == "acc_r" else "one item has no deviation",
         )
     return Measure(100 * value, items)
+
+
+def _measure_power(
+    metric: str,
+    differences: np.ndarray,
+    images: Sequence[str],
+    comparisons: int,
+    settings: PowerSettings,
+) -> Measure:
+    """Return the power of the test of today at the detectable difference, after Holm's correction."""
+    items = len(differences)
+    detectable = _measure_detectable(metric, differences, images, items, settings)
+    if detectable.value is None:
+        return detectable
+    # The deviation of the differences if their mean were the detectable one.
+    squares = float((differences**2).mean())
+    deviation = math.sqrt(squares - (detectable.value / 100) ** 2)
+    independent = items / compute_design_effect(differences, images)
+    effect = detectable.value / 100 / deviation * math.sqrt(independent)
+    power = compute_power(effect, len(set(images)), settings.alpha / comparisons)
+    return Measure(100 * power, items)

@@ -6,15 +6,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import nct, norm
+from scipy.stats import t as student_t
 
 from waltz.core.intervals import compute_least_p
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs
 
 POWER = 0.8
-"""Probability with which a test shows the smallest detectable difference; leads that large are bold
-in tables.
-"""
+"""Probability with which a test shows the smallest detectable difference."""
 SHARES = ("acc_r", "p_c", "p_f")
 """Names of the metrics that are shares of items, which McNemar's test compares."""
 
@@ -145,6 +144,22 @@ def compute_detectable(
     if not deviation:
         return compute_detectable_accuracy(discordance, independent, power, alpha)
     return compute_detectable_mean(deviation, independent, power, alpha)
+
+
+def compute_power(effect: float, images: int, alpha: float) -> float:
+    """Return the probability with which Student's t test over images shows a true difference.
+
+    Args:
+        effect: The true difference in units of its standard error.
+        images: Number m of images; the test has m - 1 degrees of freedom.
+        alpha: Level of the two-sided test. Holm's correction for k comparisons is at least as strict
+            as the level alpha / k.
+    """
+    freedom = images - 1
+    critical = student_t.ppf(1 - alpha / 2, freedom)
+    above = nct.sf(critical, freedom, effect)
+    below = nct.cdf(-critical, freedom, effect)
+    return float(above + below)
 
 
 def align_items(

@@ -31,7 +31,9 @@ COMPARED_SETTING_OF = {
 """Setting of a paired comparison, by the setting of the scores that it compares."""
 BOLD_RULE = (
     "at one minus the coverage of the intervals: by the paired test of both models on their common items, after Holm's"
-    " correction; where there is none, as large as independent samples detect with a power of 80 %"
+    " correction for all comparisons (for ten, it shows about half of the leads that a single test shows with a power"
+    " of 80 %); where there is none, as large as independent samples detect with a power of 80 % (half of the true"
+    " leads of this size are bold)"
 )
 """Explanation below tables that says what is bold."""
 OUR_OWN = " (ours)"
