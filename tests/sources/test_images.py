@@ -160,22 +160,19 @@ def test_a_file_that_is_no_image_is_named_by_its_content(tmp_path, content, reas
     assert fault.reason.startswith(reason)
 
 
-def test_a_decompression_bomb_is_refused_from_its_header(tmp_path: Path) -> None:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(data))
-            + kind
-            + data
-            + struct.pack(">I", zlib.crc32(kind + data))
-        )
+def write_png_chunk(kind: bytes, data: bytes) -> bytes:
+    checksum = struct.pack(">I", zlib.crc32(kind + data))
+    return struct.pack(">I", len(data)) + kind + data + checksum
 
+
+def test_a_decompression_bomb_is_refused_from_its_header(tmp_path: Path) -> None:
     files = {}
     for side in (9000, 60_000):
         header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
         files[f"{side}.png"] = (
             b"\x89PNG\r\n\x1a\n"
-            + chunk(b"IHDR", header)
-            + chunk(b"IDAT", zlib.compress(b"\0" * 99))
+            + write_png_chunk(b"IHDR", header)
+            + write_png_chunk(b"IDAT", zlib.compress(b"\0" * 99))
         )
     with open_images(as_folder(tmp_path, files)) as source:
         faults = check_images(source, files)
@@ -183,6 +180,29 @@ def test_a_decompression_bomb_is_refused_from_its_header(tmp_path: Path) -> None
         f"has 9000 x 9000 pixels, more than {MAX_PIXELS}",
         f"has more than {MAX_PIXELS} pixels",
     ]
+
+
+@pytest.mark.parametrize(
+    ("depth", "color_type", "pixels", "color", "other"),
+    [
+        (2, 0, b"\x40", b"\0\1", 0),  # 1 and 0, of at most 3
+        (4, 0, b"\x35", b"\0\3", 85),  # 3 and 5, of at most 15
+        (8, 0, b"\7\x64", b"\0\7", 100),
+        (16, 0, b"\x12\x34\x12\x35", b"\x12\x34", 0x12),
+        (16, 2, b"\x12\x34" * 3 + b"\x80\0" * 3, b"\x12\x34" * 3, 128),
+    ],
+)
+def test_the_color_that_a_png_declares_transparent_is_white_at_every_depth(
+    tmp_path, depth, color_type, pixels, color, other
+) -> None:
+    header = struct.pack(">IIBBBBB", 2, 1, depth, color_type, 0, 0, 0)
+    content = b"\x89PNG\r\n\x1a\n" + write_png_chunk(b"IHDR", header)
+    content += write_png_chunk(b"tRNS", color)
+    content += write_png_chunk(b"IDAT", zlib.compress(b"\0" + pixels))
+    content += write_png_chunk(b"IEND", b"")
+    with open_images(as_folder(tmp_path, {"key.png": content})) as source:
+        image = load_image(source, "key.png")
+    assert (image.getpixel((0, 0)), image.getpixel((1, 0))) == (WHITE, (other,) * 3)
 
 
 def test_every_mode_becomes_rgb(tmp_path: Path) -> None:

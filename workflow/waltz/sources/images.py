@@ -21,7 +21,7 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from waltz.core.downloads.content_checks import HEAD_BYTES, POINTER_START
 from waltz.core.errors import UserError, find_closest, get_first_line
@@ -54,6 +54,9 @@ OTHER_FORMATS = {
     rb".{4}jP  \r\n": "a JPEG 2000 image",
 }
 """Kinds of files that are taken for images, by a pattern of their first bytes."""
+GRAY_STEPS: Mapping[object, int] = {"L;2": 85, "L;4": 17}
+"""Steps between the gray levels of 2 and 4 bits when Pillow has decoded them to 8 bits."""
+WHITE = 255
 MAX_LIST_BYTES = 1 << 20
 """Size limit of a list of folders and archives."""
 MAX_BYTES = 256 * 1024 * 1024
@@ -345,6 +348,7 @@ def convert_image(image: Image.Image) -> Image.Image:
         UserError: The image cannot be decoded, or its pixels have no fixed range.
     """
     try:
+        _scale_transparent_color(image)
         return _convert_to_rgb(ImageOps.exif_transpose(image))
     except Exception as error:  # decoders raise errors of many types
         raise UserError(
@@ -469,6 +473,7 @@ def _decode(content: bytes) -> Image.Image | str:
                 return (
                     f"has {image.width} x {image.height} pixels, more than {MAX_PIXELS}"
                 )
+            _scale_transparent_color(image)
             image.load()
             return _convert_to_rgb(ImageOps.exif_transpose(image))
         except UnidentifiedImageError:
@@ -489,6 +494,22 @@ def _describe_content(head: bytes) -> str:
     return "is not an image of a known format"
 
 
+def _scale_transparent_color(image: Image.Image) -> None:
+    """Write the color that stands for transparent pixels in 8 bits, as Pillow reads pixels of 2, 4 and 16 bits.
+
+    Args:
+        image: An image that was opened and not decoded.
+    """
+    if not isinstance(image, ImageFile.ImageFile) or not image.tile:
+        return
+    color = image.info.get("transparency")
+    layout = image.tile[0].args
+    if layout in GRAY_STEPS and isinstance(color, int):
+        image.info["transparency"] = color * GRAY_STEPS[layout]
+    elif layout == "RGB;16B" and isinstance(color, tuple):
+        image.info["transparency"] = tuple(level >> 8 for level in color)
+
+
 def _convert_to_rgb(image: Image.Image) -> Image.Image:
     """Return an image as RGB, with white behind transparent pixels."""
     # A color of an RGB image may stand for transparent pixels.
@@ -496,9 +517,10 @@ def _convert_to_rgb(image: Image.Image) -> Image.Image:
         return image
     if image.mode.startswith("I;16"):
         # 16 bits to 8 bits: the high byte. (height, width)
-        return Image.fromarray(
-            (np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8)
-        ).convert("RGB")
+        levels = np.asarray(image).astype(np.uint16)
+        high_bytes = (levels >> 8).astype(np.uint8)
+        high_bytes[levels == image.info.get("transparency")] = WHITE
+        return Image.fromarray(high_bytes).convert("RGB")
     if image.mode in ("I", "F"):
         raise ValueError(f"pixels of mode {image.mode} have no fixed range")
     if image.has_transparency_data:
