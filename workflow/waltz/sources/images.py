@@ -500,12 +500,14 @@ def _scale_transparent_color(image: Image.Image) -> None:
     Args:
         image: An image that was opened and not decoded.
     """
+    # Once its pixels are decoded, an image no longer knows the bits of its file.
     if not isinstance(image, ImageFile.ImageFile) or not image.tile:
         return
     color = image.info.get("transparency")
     layout = image.tile[0].args
     if layout in GRAY_STEPS and isinstance(color, int):
         image.info["transparency"] = color * GRAY_STEPS[layout]
+    # Pillow keeps the high bytes alone, so that pixels that differ in the low ones become white, too.
     elif layout == "RGB;16B" and isinstance(color, tuple):
         image.info["transparency"] = tuple(level >> 8 for level in color)
 

@@ -88,6 +88,7 @@ def _list_numbered(names: JsonObject) -> tuple[str, ...]:
     """Return the columns of one option each, at least two; none where a file has none."""
     for name in NUMBERED:
         matches = {column: SUFFIX.fullmatch(column) for column in names}
+        # Columns stand in the order of their numbers or letters, wherever the file has them.
         keys = {
             match["key"]: column
             for column, match in matches.items()
@@ -142,6 +143,7 @@ def _find_correct(
     for number, option in options.items():
         if isinstance(option, str) and fold_text(option) == fold_text(text):
             return number
+    # A caption may be a number or letter itself, so that texts are compared first.
     spellings = {number: _list_spellings(number, columns.options) for number in options}
     # Tables with gaps write whole numbers with a fraction.
     folded = text.removesuffix(".0").strip(ENCLOSING).lower()

@@ -138,6 +138,7 @@ def _find_truth_column(rows: Sequence[RawEntry]) -> str | None:
         truths: set[bool | None] = set()
         for row in rows:
             truths.update(_read_truths(row, column))
+        # A column of zeros alone may be a class of images.
         if truths == {True, False}:
             return column
     return None
