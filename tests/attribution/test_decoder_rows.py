@@ -364,7 +364,13 @@ def test_published_takes_the_first_valid_items_and_the_drawn_orders(tmp_path):
 
 
 def test_shares_join_correctness_in_the_same_setting():
-    common = {"profile": "equations", "t_shap_se": None, "reason": None, "error": None}
+    common = {
+        "profile": "equations",
+        "t_shap_se": None,
+        "t_shap_corrected": None,
+        "reason": None,
+        "error": None,
+    }
     rows, scored = [], []
     for place, (share, right) in enumerate(
         [(0.1, False), (0.2, False), (0.3, True), (0.4, True)]

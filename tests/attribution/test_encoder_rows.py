@@ -19,12 +19,13 @@ from stand_ins.records import build_vqa_items
 from waltz.attribution.encoder_rows import attribute_answers_of_items
 from waltz.attribution.item_selection import SampleSettings, select_attributed_questions
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.attribution.stored_rows import count_attributions
+from waltz.attribution.stored_rows import count_attributions, load_or_attribute
 from waltz.attribution.summary import build_share_records
 from waltz.core.files import parquet
+from waltz.core.files.result_cache import load_or_compute_json
 from waltz.core.intervals import Resampling
 from waltz.core.records import to_row, write_records
-from waltz.core.schema import ATTRIBUTION, ShareRecord
+from waltz.core.schema import ATTRIBUTION, AttributionRecord, ShareRecord
 from waltz.evaluation.encoder_vqa import build_answer_records, compute_answers
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.model_registry import ModelSpec
@@ -241,6 +242,7 @@ def test_the_published_profile_draws_ten_permutations_and_keeps_special_tokens(
         assert phi.sum() == pytest.approx(row.value[0] - row.base_value[0], abs=1e-6)
         assert 0 < row.t_shap < 1
         assert row.t_shap_se > 0
+        assert 0 < abs(row.t_shap_corrected - row.t_shap) < 2 * row.t_shap_se
 
 
 def test_cached_questions_are_used_again(encoder, images, tmp_path, monkeypatch):
@@ -253,6 +255,18 @@ def test_cached_questions_are_used_again(encoder, images, tmp_path, monkeypatch)
     assert rows_of(encoder, images, tmp_path, evaluations=100) == first
     with pytest.raises(AssertionError, match="computed again"):
         rows_of(encoder, images, tmp_path, evaluations=101)
+
+
+def test_values_that_an_earlier_version_stored_have_no_corrected_t_shap(tmp_path):
+    record = AttributionRecord(
+        item_id="a", role="caption", profile="published", setting="alignment", text="b"
+    )
+    row = to_row(dataclasses.replace(record, t_shap=0.5))
+    del row["t_shap_corrected"]
+    cache, key = tmp_path / "cache.sqlite", {"text": "b"}
+    load_or_compute_json(cache, key, lambda: [row])
+    (read,) = load_or_attribute(cache, key, [record], lambda: [])
+    assert (read.t_shap, read.t_shap_corrected) == (0.5, None)
 
 
 def stored_regions(folder):

@@ -45,6 +45,7 @@ def row(share, se=None, image="one", role="caption", profile="published", **more
         "image": image,
         "t_shap": share,
         "t_shap_se": se,
+        "t_shap_corrected": None,
         "reason": None,
         "error": None,
         **more,
@@ -92,6 +93,25 @@ def test_a_summary_worked_by_hand():
         ReasonCount("too long", 2),
     ]
     assert 10 <= summary.measure.ci_low < 60 < summary.measure.ci_high <= 95
+
+
+def test_corrected_shares_have_a_mean_where_a_correction_changes_one():
+    rows = [
+        row(0.4, 0.03, "a", t_shap_corrected=0.38),
+        row(0.6, 0.04, "b", t_shap_corrected=0.56),
+        row(0.8, 0.0, "c", t_shap_corrected=0.8),
+        row(None, image="d", reason="every value is 0"),
+    ]
+    summary = summarize_attributions("m", "existence", pd.DataFrame(rows), HOW)
+    assert summary.measure.value == pytest.approx(60)
+    assert summary.corrected == pytest.approx(58)
+    assert summary.corrected_low < 58 < summary.corrected_high
+
+    regression = row(0.8, 0.01, "c")
+    exact = row(0.8, 0.0, "c", t_shap_corrected=0.8)
+    for others in ([*rows[:2], regression], [exact]):
+        summary = summarize_attributions("m", "existence", pd.DataFrame(others), HOW)
+        assert summary.corrected is None
 
 
 def test_shares_that_differ_by_rounding_have_no_noise():

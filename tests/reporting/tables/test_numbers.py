@@ -83,11 +83,15 @@ def test_shares_by_role(tmp_path):
         "setting": "pairwise",
     }
     row |= {"items": 5, "sd": 9.0, "standard_error_n": 0, "missing": [], "rho": 0.5}
+    row |= {"corrected": 38.0, "corrected_low": 30.0, "corrected_high": 46.0}
     row.pop("metric")
     numbers = read_numbers({"shares": [written(tmp_path, [row], SHARES)]}, "published")
     assert numbers["shares", "t_shap:caption", "m", "d", "pairwise"].sd == 9.0
     assert numbers["shares", "t_shap:", "m", "d", "pairwise"].measure.value == 40.0
     assert numbers["shares", "rho:caption", "m", "d", "pairwise"].measure.value == 0.5
+    corrected = numbers["shares", "t_shap_corrected:caption", "m", "d", "pairwise"]
+    assert corrected.measure.value == 38.0
+    assert (corrected.measure.ci_low, corrected.measure.ci_high) == (30.0, 46.0)
 
 
 def test_pairs_and_verbs_of_cv_probes(tmp_path):

@@ -28,6 +28,8 @@ from waltz.sources.images import ImageSource, open_images
 Content = Mapping[str, Any]
 """Everything that decides stored values, under the names that it has in the keys of stored results.
 """
+ADDED_COLUMNS = {"t_shap_corrected": None}
+"""Columns that rows lack which an earlier version stored, with their value."""
 NAME_COLUMNS = (
     "item_id",
     "role",
@@ -139,6 +141,7 @@ def add_values(
         value=estimate.value.tolist(),
         t_shap=to_null(t_shap.value),
         t_shap_se=to_null(t_shap.standard_error),
+        t_shap_corrected=to_null(t_shap.corrected),
         reason=t_shap.reason,
         estimator=attribution.estimator,
         requested=estimate.requested,
@@ -185,7 +188,9 @@ def load_or_attribute(
     for record, row in zip(records, rows, strict=True):
         # Another item with the same image and texts may have stored the values under its names.
         names = {column: getattr(record, column) for column in NAME_COLUMNS}
-        attributed.append(from_row({**row, **names}, AttributionRecord))
+        attributed.append(
+            from_row({**ADDED_COLUMNS, **row, **names}, AttributionRecord)
+        )
     return attributed
 
 

@@ -38,7 +38,8 @@ TextKey = tuple[str, ...]
 GROUP_COLUMNS = ["role", "profile", "setting"]
 SHARE_COLUMNS = [
     *GROUP_COLUMNS,
-    *("item_id", "image", "t_shap", "t_shap_se", "reason", "error"),
+    *("item_id", "image", "reason", "error"),
+    *("t_shap", "t_shap_se", "t_shap_corrected"),
 ]
 """Columns of `AttributionRecord` from which shares are computed; the others, with a value for each
 player, would take many times the memory.
@@ -275,6 +276,13 @@ def summarize_attributions(
     record = replace(record, measure=measure, sd=100 * float(np.std(shares)))
     if measure.value is not None:
         record = replace(record, mm_skew=classify_skew(measure.value / 100))
+    corrected = _average_corrected(defined, dataset, resampling)
+    record = replace(
+        record,
+        corrected=corrected.value,
+        corrected_low=corrected.ci_low,
+        corrected_high=corrected.ci_high,
+    )
     if sampled.empty:
         return record
 
@@ -287,6 +295,23 @@ def summarize_attributions(
     if variance > LEAST_DEVIATION**2:
         record = replace(record, noise=mean_square_error / variance)
     return record
+
+
+def _average_corrected(
+    defined: pd.DataFrame, dataset: str, resampling: Resampling
+) -> Measure:
+    """Return the mean of corrected T-SHAP in percent, or an undefined measure if the correction
+    changes no item, or an item has none.
+    """
+    corrected = defined["t_shap_corrected"].astype(np.float64)
+    is_changed = corrected != defined["t_shap"]
+    if corrected.isna().any() or not is_changed.any():
+        return Measure(None, 0)
+    images = defined["image"].fillna(NO_IMAGE).tolist()
+    # The correction of an item may leave 0 to 100.
+    return compute_mean(
+        (100.0 * corrected).tolist(), images, dataset, resampling, bounds=None
+    )
 
 
 def _count_reasons(undefined: pd.DataFrame) -> list[ReasonCount]:

@@ -681,6 +681,8 @@ class AttributionRecord(Record):
         value: Value of the coalition of all players, for each output.
         t_shap: T-SHAP, a share.
         t_shap_se: Standard error of T-SHAP, a share.
+        t_shap_corrected: T-SHAP without most of the bias of few permutations, a share that may lie
+            outside [0, 1]; T-SHAP itself if it is exact, and null for other estimators.
         reason: Reason why T-SHAP or its standard error is null.
         estimator: Name of the estimator.
         requested: Number of coalitions that the estimator requested, counting repeated ones each
@@ -717,6 +719,7 @@ class AttributionRecord(Record):
     value: Sequence[float] | None = None
     t_shap: float | None = None
     t_shap_se: float | None = None
+    t_shap_corrected: float | None = None
     reason: str | None = None
     estimator: str | None = None
     requested: int | None = None
@@ -748,6 +751,10 @@ class ShareRecord(Record):
         standard_error: Mean standard error of an item, in percentage points.
         standard_error_n: Number of items that have a standard error.
         noise: Share of the variance over items that is due to estimation.
+        corrected: Mean T-SHAP without most of the bias of few permutations, in percent; null if no
+            item was sampled by permutations, or an item by another estimator.
+        corrected_low: Lower end of the interval of `corrected`.
+        corrected_high: Upper end of the interval of `corrected`.
         mm_skew: Modality that contributes more on average (`classify_skew`).
         missing: Reasons why items have no T-SHAP, with their numbers.
         rho: Spearman's correlation of T-SHAP with correctness.
@@ -771,6 +778,9 @@ class ShareRecord(Record):
     standard_error: float | None = None
     standard_error_n: int
     noise: float | None = None
+    corrected: float | None = None
+    corrected_low: float | None = None
+    corrected_high: float | None = None
     mm_skew: str | None = None
     missing: Sequence[ReasonCount]
     rho: float | None = None

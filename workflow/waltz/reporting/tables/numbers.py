@@ -198,6 +198,15 @@ def _read_t_shap(kind: str, records: Sequence[ShareRecord]) -> Numbers:
         names = (record.model, record.dataset, record.setting)
         numbers[NumberKey(kind, f"t_shap:{record.role}", *names)] = share
         numbers[NumberKey(kind, f"rho:{record.role}", *names)] = Number(rho)
+        if record.corrected is not None:
+            corrected = replace(
+                record.measure,
+                value=record.corrected,
+                ci_low=record.corrected_low,
+                ci_high=record.corrected_high,
+            )
+            key = NumberKey(kind, f"t_shap_corrected:{record.role}", *names)
+            numbers[key] = Number(corrected)
         # One prompt shows caption and foil, so its share has no role.
         if record.setting == "pairwise":
             numbers[NumberKey(kind, "t_shap:", *names)] = share
