@@ -54,6 +54,7 @@ PART_OF_PHRASE = "the noun phrase begins before the words that were found"
 MODIFIER = "the noun may modify another noun"
 AMONG_SEVERAL = "the preposition needs several things"
 QUESTION = "the text is a question"
+ANOTHER_FITS = "the text speaks of one of several things, and the foil may fit another"
 SHARED_OUT = "several things may each have one of these"
 JOINT = "what the caption says needs several things"
 FIXED_EXPRESSION = "the noun is part of a fixed expression"
@@ -64,10 +65,11 @@ COMPARED = "the thing is only compared"
 COUNTED_AGAIN = "a later word counts the things again"
 
 NEGATORS = {
-    "absence", "absent", "avoid", "avoiding", "barely", "cannot", "devoid", "except", "excluding", "fail", "fails",
-    "hardly", "if", "lack", "lacking", "lacks", "may", "maybe", "might", "minus", "missing", "n't", "neither", "never",
-    "nil", "no", "nobody", "none", "nor", "not", "nothing", "nowhere", "perhaps", "possibly", "rarely", "refuse",
-    "refuses", "scarcely", "seldom", "unclear", "unlike", "whether", "without",
+    "absence", "absent", "avoid", "avoiding", "barely", "cannot", "devoid", "except", "excluding", "fail",
+    "fails", "hardly", "if", "impossible", "lack", "lacking", "lacks", "may", "maybe", "might", "minus",
+    "missing", "n't", "neither", "never", "nil", "no", "nobody", "none", "nor", "not", "nothing", "nowhere",
+    "perhaps", "possibly", "rarely", "refuse", "refuses", "scarcely", "seldom", "unclear", "unlike",
+    "whether", "without",
 }  # fmt: skip
 """Words after which things may not be there."""
 DEGREES = {
@@ -152,12 +154,16 @@ UNCOUNTABLE = {
     "time", "top", "west", "winter", "autumn", "spring", "back", "bottom", "way", "rear",
 }  # fmt: skip
 """Nouns that are not counted in captions, beside those that inflect leaves unchanged."""
+WIDE = {"fog", "grass", "mist", "sand", "sky", "snow", "water", "wood"}
+"""Substances and parts of a scene whose plural means one of them, too ("blue skies")."""
 SINGLE_PARTS = {
     "beard", "belly", "body", "chest", "chin", "face", "forehead", "head", "mouth", "mustache", "neck", "nose",
     "stomach", "tongue", "torso", "waist",
 }  # fmt: skip
 """Parts of which a body has one."""
-SINGLE_SCENES = {"background", "countryside", "foreground", "horizon", "sun"}
+SINGLE_SCENES = {
+    "background", "countryside", "foreground", "forefront", "horizon", "periphery", "sun",
+}  # fmt: skip
 """Parts of which a scene has one."""
 COLOURS = {
     "black", "blue", "brown", "gray", "green", "grey", "pink", "purple", "red", "white", "yellow",
@@ -181,8 +187,8 @@ DEFINITES = {
 SINGULAR_DETERMINERS = {*SINGULAR_STARTS, "this", "that", "each", "every"}
 PLURAL_DETERMINERS = {*PLURAL_QUANTITIES, *NUMBER_WORDS[2:], *TENS}
 OPPOSITES = {
-    "back", "bottom", "first", "front", "inner", "left", "leftmost", "lower", "opposite", "other", "outer", "right",
-    "rightmost", "second", "top", "upper",
+    "back", "bottom", "first", "front", "inner", "left", "leftmost", "lower", "opposite", "other", "outer", "port",
+    "right", "rightmost", "second", "starboard", "top", "upper",
 }  # fmt: skip
 """Adjectives of which one thing has only one ("the left and right picture")."""
 POSITIONS = {"corner", "edge", "end", "half", "part", "portion", "section", "side"}
@@ -205,16 +211,30 @@ CLAUSE_WORDS = (
     TokenPattern(words={"...", "…"}),
 )
 """Words before a noun that show that the parser took a clause for a noun phrase."""
-DISTRIBUTOR = TokenPattern(
-    words={"each", "every"},
-    head=TokenPattern(relations={"nsubj", "nsubjpass"}, excluded_words=PICTURES),
+DISTRIBUTORS = (
+    TokenPattern(
+        words={"each", "every"},
+        head=TokenPattern(relations={"nsubj", "nsubjpass"}, excluded_words=PICTURES),
+    ),
+    TokenPattern(words={"everybody", "everyone"}),
 )
-"""Word before a subject; each image of a pair is one image."""
+"""Words of subjects of whom each may have one thing; each image of a pair is one image."""
+EACH = TokenPattern(
+    words={"each", "every"},
+    relations={"det"},
+    head=TokenPattern(relations={"dobj", "pobj"}, excluded_words={"other"}),
+)
+AT_LEAST = TokenPattern(words={"least"}, before=TokenPattern(words={"at"}))
+ONE = TokenPattern(words={"one"})
 COUNTED_LATER = TokenPattern(words={"one", "another", "half"}, relations={"appos"})
 SOME_OF_THEM = TokenPattern(
     words={"them", "which", "whom"}, before=TokenPattern(words={"of"})
 )
-NEGATOR = TokenPattern(words=NEGATORS)
+NEGATOR = (
+    TokenPattern(words=NEGATORS),
+    # "it is hard to see a boat", not "a hard hat"
+    TokenPattern(words={"difficult", "hard"}, relations={"acomp", "conj", "ROOT"}),
+)
 POSSESSIVE_OF_ONE = TokenPattern(words={"his", "her", "its", "my", "your", "'s", "’s"})
 NEGATION_OF_VERB = TokenPattern(relations={"neg"})
 CLAUSE_END = TokenPattern(parts_of_speech={"PUNCT", "CCONJ", "SCONJ", "VERB", "AUX"})
@@ -227,11 +247,17 @@ COUNTED_BEHIND_COMMA = TokenPattern(
     before=TokenPattern(words={",", "and", "with"}),
 )  # fmt: skip
 """Words that pick some of several things."""
+COUNTED_BEHIND_LINK = TokenPattern(
+    words={*NUMBER_WORDS[1:], "all", "both", "each", "others", "some"},
+    before=TokenPattern(words={",", "and", "as", "while", "with"}),
+)
+PREDICATION = TokenPattern(parts_of_speech={"ADP", "AUX", "VERB"})
 JOINT_OBJECTS = {"arms", "faces", "hands", "places", "sides", "turns"}
 JOINT_VERBS = {
     "get", "hold", "join", "lay", "link", "lock", "make", "shake", "switch", "take", "trade",
 }  # fmt: skip
 """Verbs that mean one action with a bare object of the words before ("holding hands")."""
+AS = TokenPattern(words={"as"}, parts_of_speech={"ADP", "SCONJ"})
 OWN_DETERMINER = TokenPattern(relations={"det", "poss"})
 COMPARISON = TokenPattern(
     words={"resemble", "resembles", "resembled", "resembling", "like"},
@@ -258,6 +284,7 @@ LINK_OF_ADJECTIVES = (
     TokenPattern(words={","}, before=TokenPattern(before=TokenPattern(words=HYPHENS))),
 )
 ADJECTIVAL = TokenPattern(relations={"amod"})
+INFINITIVE_OF_VERB = TokenPattern(tags={"TO"}, relations={"aux"})
 DETERMINER_BEHIND_VERB = TokenPattern(
     tags={"DT", "PRP$"}, excluded_words={"all", "both"}
 )
@@ -281,6 +308,8 @@ ONLY_VERB = (
 """Plural that is the only verb, if it is no thing ("a biker in red rides")."""
 PARTICIPLES = {"cut", "hit", "shut", "split", "spread"}
 """Participles that look like nouns ("a slice cut out of a cake")."""
+ITS = TokenPattern(words={"its"}, head=TokenPattern(tags={"JJ", "VBG", "RB"}))
+POSSESSIVE = TokenPattern(tags={"PRP$"})
 CLAUSE = TokenPattern(relations={"ccomp", "csubj", "xcomp"})
 NAMING = TokenPattern(parts_of_speech={"NOUN", "PROPN", "PRON"})
 SEVERAL = TokenPattern(words={"all", "both", "they", "we", "people"})
@@ -332,6 +361,10 @@ VARIETIES = {
     "opposing", "parallel", "respective", "separate", "varied", "various", "varying",
 }  # fmt: skip
 """Words that tell several things apart ("bowls of various sizes")."""
+EVERYWHERE = {"everywhere", "throughout", "together"}
+"""Adverbs of place and manner that one thing does not have."""
+THERE = TokenPattern(words={"there"}, before=TokenPattern(words={"and"}))
+"""The end of "here and there"."""
 JOINT_WORDS = ({"together"}, {"each", "other"}, {"one", "another"}, {"both"})
 """Words that need several things, each set in one sentence."""
 
@@ -369,10 +402,16 @@ def _is_torn(phrase: NounPhrase) -> bool:
         follows_possessive = doc[max(index - 1, 0)].tag_ == "POS"
         if before not in OPENING and not (before.isspace() or follows_possessive):
             return True
-    has_hyphen = doc[phrase.stem].text in HYPHENS
+    has_hyphen = doc[phrase.stem].text in HYPHENS or _follows_dash(phrase)
     after = doc[phrase.head.i + 1 :].text[:1]
     ends_in_word = not phrase.head.whitespace_ and (after.isalnum() or after in HYPHENS)
     return has_hyphen or ends_in_word
+
+
+def _follows_dash(phrase: NounPhrase) -> bool:
+    """Return True for a noun directly behind a slash or a spaced dash ("white / blond")."""
+    dashes = (word for word in phrase.words[:-1] if word.text in HYPHENS)
+    return any(dash.i == phrase.head.i - 1 and dash.whitespace_ for dash in dashes)
 
 
 def _begins_earlier(phrase: NounPhrase) -> bool:
@@ -395,7 +434,7 @@ def has_doubtful_verb(phrase: NounPhrase) -> bool:
     """
     if any(matches_one_of(token, CLAUSE_WORDS) for token in phrase.words[:-1]):
         return True
-    if _holds_participle(phrase):
+    if _holds_participle(phrase) or _begins_with_number_of_others(phrase):
         return True
     own_words = {phrase.head.i}
     if phrase.verb is not None:
@@ -403,6 +442,13 @@ def has_doubtful_verb(phrase: NounPhrase) -> bool:
     sentence = phrase.head.sent
     verbs = _find_doubtful_verbs(phrase.head.doc, sentence.start, sentence.end)
     return any(verb >= phrase.start for verb in verbs - own_words)
+
+
+def _begins_with_number_of_others(phrase: NounPhrase) -> bool:
+    """Return True for a number and a verb that the parser joined to the object ("two wearing hats")."""
+    first_word = phrase.words[0]
+    is_verb = first_word.tag_ == "VBG" and first_word.lemma_ in POSSESSIVE_VERBS
+    return is_verb and NUMERAL.matches_any(phrase.determiners)
 
 
 def _holds_participle(phrase: NounPhrase) -> bool:
@@ -440,8 +486,18 @@ def _is_doubtful_noun(token: Token) -> bool:
     before = token.doc[max(token.i - 1, token.sent.start) : token.i]
     after = token.doc[token.i + 1 : token.i + 2]
     has_object = DETERMINER_BEHIND_VERB.matches_any(after)
-    is_doubtful = "NOUN" not in lemmas or PLURAL.matches_any(before) or has_object
+    has_infinitive = _stands_before_infinitive(token)
+    has_verb_form = "NOUN" not in lemmas or PLURAL.matches_any(before)
+    is_doubtful = has_verb_form or has_object or has_infinitive
     return "VERB" in lemmas and (is_doubtful or _stands_as_verb(token))
+
+
+def _stands_before_infinitive(noun: Token) -> bool:
+    """Return True for a bare plural that is no thing before an infinitive ("black tries to look")."""
+    is_bare = PLURAL.matches(noun) and not OWN_DETERMINER.matches_any(noun.lefts)
+    after = noun.doc[noun.i + 1 : noun.i + 2]
+    is_thing = _is_among(noun.lower_, read_words("things")) or _is_being(noun)
+    return is_bare and not is_thing and INFINITIVE_OF_VERB.matches_any(after)
 
 
 def _stands_as_verb(noun: Token) -> bool:
@@ -488,8 +544,11 @@ def _is_negated(phrase: NounPhrase) -> bool:
     sentence = phrase.head.sent
     if NEGATION_OF_VERB.matches_any(phrase.head.head.children):
         return True
-    negators = NEGATOR.select(sentence[: phrase.head.i - sentence.start])
-    return any(_denies(word, phrase.head) for word in negators)
+    return any(
+        _denies(word, phrase.head)
+        for word in sentence[: phrase.head.i - sentence.start]
+        if matches_one_of(word, NEGATOR)
+    )
 
 
 def _denies(negator: Token, noun: Token) -> bool:
@@ -531,11 +590,19 @@ def _is_in_name(phrase: NounPhrase) -> bool:
     # "the Orion constellation" is a single one by its name.
     has_the = any(token.lower_ == "the" for token in phrase.determiners)
     is_family = head.is_title and head.tag_ == "NNPS"  # "the Smiths"
-    is_single = has_the and (is_family or NAME_TAG.matches_any(phrase.words[:-1]))
+    is_named_thing = NAME_TAG.matches_any(phrase.words[:-1]) or _precedes_name(phrase)
+    is_single = has_the and (is_family or is_named_thing)
     is_name = head.is_title and head.tag_ in {"NNP", "NNPS"}
     # At the start of a text a capital says nothing.
     is_noun = phrase.start == 0 and is_in_wordnet(head.lower_)
     return has_title or is_single or (is_name and not is_noun)
+
+
+def _precedes_name(phrase: NounPhrase) -> bool:
+    """Return True for one thing with a name behind "of" ("the city of London")."""
+    after = _get_after(phrase, 2)
+    names_thing = OF.matches_any(after[:1]) and NAME_TAG.matches_any(after[1:])
+    return names_thing and list_numbers(phrase.head) == ("sg",)
 
 
 def _is_label(token: Token) -> bool:
@@ -649,7 +716,8 @@ def _may_be_verb(phrase: NounPhrase) -> bool:
     follows_subject = follows_to or any(map(_is_being, partner))
     # "a bull standing in a field": the determiner is of another noun.
     is_participle = _is_participle(word) or (bool(partner) and word in PARTICIPLES)
-    is_verb = is_participle or _is_only_verb(phrase) or not is_noun
+    has_infinitive = _stands_before_infinitive(phrase.head)
+    is_verb = is_participle or _is_only_verb(phrase) or has_infinitive or not is_noun
     return is_verb or (is_bare and (follows_subject or _stands_as_verb(phrase.head)))
 
 
@@ -690,7 +758,7 @@ def _is_uncounted(phrase: NounPhrase) -> bool:
     if has_owner or singularize(word) in {*TENS, *NUMBER_WORDS}:
         return True
     if list_numbers(phrase.head) == ("pl",):
-        return word in UNCOUNTABLE
+        return word in UNCOUNTABLE or singularize(word) in WIDE
     if word in COLOURS:
         return True
     if determiners & SINGULAR_STARTS:  # "a background", "a coffee"
@@ -699,7 +767,8 @@ def _is_uncounted(phrase: NounPhrase) -> bool:
         return False
     if word in SINGLE_SCENES and DESCRIBED_THING.matches(phrase.head):
         return not determiners & DEFINITES
-    if _is_among(word, UNCOUNTABLE | SINGLE_PARTS) or _is_opposite_side(phrase):
+    is_part = _is_among(word, SINGLE_PARTS | SINGLE_SCENES)
+    if is_part or _is_among(word, UNCOUNTABLE) or _is_opposite_side(phrase):
         return True
     if determiners & DEFINITES:
         return is_abstract(word)
@@ -781,10 +850,14 @@ def _is_shared_out(phrase: NounPhrase) -> bool:
     that a text about one of them can be true, too.
     """
     head = phrase.head
-    if DISTRIBUTOR.matches_any(head.doc[head.sent.start : phrase.start]):
+    before = head.doc[head.sent.start : phrase.start]
+    if any(matches_one_of(token, DISTRIBUTORS) for token in before):
         return True
     if "pl" not in list_numbers(head):
         return False
+    # "vehicles in the center of each quadrant"
+    if EACH.matches_any(head.doc[head.i + 1 : head.sent.end]):
+        return True
     owner = None
     if head.dep_ in {"dobj", "conj"} and head.head.lemma_ in POSSESSIVE_VERBS:
         owner = _find_subject(head.head)
@@ -792,9 +865,39 @@ def _is_shared_out(phrase: NounPhrase) -> bool:
         owner = head.head.head
         if VERB.matches(owner):
             owner = _find_subject(owner)
-    if owner is None or owner == head or not NAMING.matches(owner):
+    if owner is None or owner == head:
+        return False
+    # "two wearing scarves"
+    if NUMERAL.matches(owner):
+        return owner.lower_ not in SINGULAR_STARTS
+    if not NAMING.matches(owner):
         return False
     return SEVERAL.matches(owner) or "pl" in list_numbers(owner)
+
+
+def _may_fit_another(phrase: NounPhrase) -> bool:
+    """Return True for what "at least one" of several things or "one of" them has, since the foil may
+    be true of another one; also where these are images ("in at least one of the images").
+    """
+    head = phrase.head
+    sentence = head.doc[head.sent.start : head.sent.end]
+    return any(
+        token.i < phrase.start or (token.i > head.i and _counts_images(token))
+        for token in sentence
+        if AT_LEAST.matches(token) or _picks_one(token)
+    )
+
+
+def _picks_one(token: Token) -> bool:
+    """Return True for "one" before "of" or a picture ("one of the images", "one image")."""
+    after = token.doc[token.i + 1 : token.i + 2]
+    is_picture = any(_is_among(word.lower_, PICTURES) for word in after)
+    return ONE.matches(token) and (OF.matches_any(after) or is_picture)
+
+
+def _counts_images(token: Token) -> bool:
+    after = token.doc[token.i + 1 : token.i + 5]
+    return any(_is_among(word.lower_, PICTURES) for word in after)
 
 
 def _find_subject(verb: Token) -> Token | None:
@@ -814,6 +917,9 @@ def _is_joint(phrase: NounPhrase) -> bool:
     # "men sitting next to each other"
     modifiers = {token.lower_ for token in phrase.head.subtree}
     tells_apart = {"each", "other"} <= modifiers or modifiers & VARIETIES
+    later_words = phrase.head.doc[phrase.head.i : phrase.head.sent.end]
+    if modifiers & EVERYWHERE or THERE.matches_any(later_words):
+        return True
     if tells_apart or AMONG_THEM.matches_any(phrase.head.sent):
         return True
     # "boats scattered on a lake", "people gather"
@@ -850,6 +956,8 @@ def _is_fixed(phrase: NounPhrase) -> bool:
     if OF.matches_any(after):
         return is_abstract(word) or word in FIXED_BEFORE_OF
     determiners = [token.lower_ for token in phrase.determiners]
+    if determiners == ["a"]:  # "at a distance"
+        return word in UNCOUNTABLE and is_abstract(word)
     return determiners == ["the"] and (is_abstract(word) or word in FIXED_WITH_THE)
 
 
@@ -859,6 +967,8 @@ def _shares_article(phrase: NounPhrase) -> bool:
     """
     inner = {token.lower_ for token in phrase.words[:-1]}
     if len(inner & OPPOSITES) > 1 and inner & {"and", "or", "/", "&"}:
+        return True
+    if _holds_list(phrase) or _begins_definite_list(phrase):
         return True
     # "a bathtub, window and sink" is a list, whose later nouns need no article.
     is_first = phrase.determiners or phrase.start == 0
@@ -874,11 +984,36 @@ def _shares_article(phrase: NounPhrase) -> bool:
     return is_single and not OWN_DETERMINER.matches_any(partner.lefts)
 
 
+def _holds_list(phrase: NounPhrase) -> bool:
+    """Return True for a phrase with a being or a list before its noun ("a singer and actor", "a vest,
+    and neck tie").
+    """
+    pairs = pairwise(phrase.words[:-1])
+    return any(_is_listed_noun(noun) and link.lower_ in LINKS for noun, link in pairs)
+
+
+def _is_listed_noun(word: Token) -> bool:
+    return _is_being(word) or word.lower_ in read_words("things")
+
+
+def _begins_definite_list(phrase: NounPhrase) -> bool:
+    """Return True for the first of several nouns behind one "the" ("the hood, top and sides")."""
+    is_definite = any(token.lower_ in DEFINITES for token in phrase.determiners)
+    is_one = list_numbers(phrase.head) == ("sg",)
+    after = _get_after(phrase)
+    if not (is_definite and is_one and any(word.lower_ in LINKS for word in after)):
+        return False
+    conjuncts = filterfalse(PLURAL.matches, LISTED.select(phrase.head.children))
+    return any(not OWN_DETERMINER.matches_any(noun.lefts) for noun in conjuncts)
+
+
 def _is_predicate(phrase: NounPhrase) -> bool:
     """Return True for a noun behind "is" ("this is a kitchen"), but not behind "there is", and for
     a thing that is said to be another one ("a door is an exit").
     """
     verb = phrase.head.head
+    if AS.matches(verb):  # "dressed as a clown"
+        return True
     relations = {child.dep_ for child in verb.children}
     if phrase.head.dep_ == "attr":
         # "under the bridge is a boat" has no other subject
@@ -903,7 +1038,16 @@ def _is_counted_again(phrase: NounPhrase) -> bool:
     is_several = "pl" in list_numbers(head)
     patterns = (COUNTED_LATER, COUNTED_BEHIND_COMMA, SOME_OF_THEM)
     later_words = head.doc[head.i + 1 :]
-    return is_several and any(matches_one_of(word, patterns) for word in later_words)
+    has_later_count = any(matches_one_of(word, patterns) for word in later_words)
+    return is_several and (has_later_count or any(map(_counts_alone, later_words)))
+
+
+def _counts_alone(word: Token) -> bool:
+    """Return True for a number behind a comma or "and" that stands before a verb or preposition
+    instead of a noun ("two wearing hats").
+    """
+    after = word.doc[word.i + 1 : word.i + 2]
+    return COUNTED_BEHIND_LINK.matches(word) and PREDICATION.matches_any(after)
 
 
 def _has_unclear_pronoun(phrase: NounPhrase) -> bool:
@@ -937,8 +1081,12 @@ def resolve_pronouns(doc: Doc, nouns: Sequence[Token]) -> dict[Token, Token]:
 
 
 def _is_expletive(pronoun: Token) -> bool:
-    """Return True for a subject that announces a clause ("it is obvious that")."""
+    """Return True for a subject that announces a clause ("it is obvious that"), also where "its" is
+    written for "it's" ("its hard to see").
+    """
     siblings = list(pronoun.head.children)
+    if ITS.matches(pronoun):
+        return True
     is_subject = pronoun.lower_ == "it" and SUBJECT.matches(pronoun)
     states = ADJECTIVE.matches_any(siblings) and CLAUSE.matches_any(siblings)
     return is_subject and states
@@ -950,7 +1098,12 @@ def _list_meant(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
     A pronoun means people or animals rather than things, and a thing rather than its picture.
     Among things, the first one is trusted.
     """
+    stressed = pronoun.doc[max(pronoun.i - 1, 0) : pronoun.i]
+    if REFLEXIVE.matches(pronoun) and NOUN.matches_any(stressed):
+        return [noun for noun in nouns if noun in stressed]
     possible = list_antecedents(pronoun, nouns)
+    if not POSSESSIVE.matches(pronoun):
+        possible = [noun for noun in possible if not _acts_on(noun, pronoun)]
     clause = pronoun.head.head
     if OF_PREPOSITION.matches(pronoun) and PASSIVE_CLAUSE.matches(clause):
         # "a design painted on it"
@@ -958,6 +1111,21 @@ def _list_meant(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
     beings = list(filter(_is_being, possible))
     things = [noun for noun in possible if noun.lower_ not in PICTURES]
     return _find_described(pronoun, possible) or beings or things[:1] or possible[:1]
+
+
+def _acts_on(noun: Token, pronoun: Token) -> bool:
+    """Return True for a noun of whose action a pronoun is the object, or part of it ("a panda that
+    chews a part of it"), so that the pronoun means something else.
+    """
+    object_ = pronoun
+    while OF_PREPOSITION.matches(object_) and OF.matches(object_.head):
+        object_ = object_.head.head
+    verb = object_.head
+    if PREPOSITION.matches(verb) and object_ != pronoun:  # "chews on part of it"
+        verb = verb.head
+    is_object = object_ != pronoun or OBJECT.matches(object_)
+    is_action = is_object and VERB.matches(verb) and not REFLEXIVE.matches(pronoun)
+    return is_action and _find_subject(verb) == noun
 
 
 def _find_described(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
@@ -1001,6 +1169,7 @@ RULES: tuple[tuple[str, Callable[[NounPhrase], bool]], ...] = (
     (NOT_COUNTED, _is_uncounted),
     (NO_OTHER_NUMBER, _lacks_other_number),
     (AMONG_SEVERAL, _is_among_several),
+    (ANOTHER_FITS, _may_fit_another),
     (SHARED_OUT, _is_shared_out),
     (JOINT, _is_joint),
     (FIXED_EXPRESSION, _is_fixed),
