@@ -25,9 +25,12 @@ def test_the_shards_make_one_file_of_all_items_and_seeds(cc_shap_run):
     contributions = parquet.read_rows(
         folder / "contributions/texts.parquet", ATTRIBUTION.with_dataset()
     )
-    assert {(row["setting"], row["seed"]) for row in contributions} == {
-        ("cot:answer", 1),
-        ("cot:explanation", 1),
+    # Attributions are those of the first run, and have the seeds of its items.
+    items = {row["item_id"]: row["estimator_seed"] for row in rows if row["seed"] == 1}
+    assert {(row["item_id"], row["setting"], row["seed"]) for row in contributions} == {
+        (item, f"cot:{name}", seed)
+        for item, seed in items.items()
+        for name in ("answer", "explanation")
     }
     assert len(contributions) == 6
     records = json.loads((folder / "cc-shap/texts.run.json").read_text())
