@@ -400,7 +400,7 @@ def test_shares_join_correctness_in_the_same_setting():
         for record in build_share_records(
             "m",
             "d",
-            pd.DataFrame(rows),
+            pd.DataFrame(rows).assign(player_share=0.5),
             build_evaluation(scored),
             Resampling(200, 0.9, 1),
         )

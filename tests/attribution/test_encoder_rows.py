@@ -328,6 +328,7 @@ def test_shares_of_answers_fill_their_cell_of_the_table(
     scores = build_answer_records(ITEMS, answers, ANSWERS, ["published", "equations"])
     rows = parquet.build_table(list(map(to_row, rows)), ATTRIBUTION).to_pylist()
     how = Resampling(100, 0.95, 1)
+    rows = [{**row, "player_share": 0.5} for row in rows]
     shares = build_share_records("lxmert-vqa", "vqa", pd.DataFrame(rows), scores, how)
     labelled = [{**row, "setting": "answering:regions"} for row in rows]
     others = build_share_records(

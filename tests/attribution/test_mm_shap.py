@@ -378,7 +378,11 @@ def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
     assert {
         record.measure.n
         for record in build_share_records(
-            "ruler-50", "mine", pd.DataFrame(rows), scores, HOW
+            "ruler-50",
+            "mine",
+            pd.DataFrame(rows).assign(player_share=0.5),
+            scores,
+            HOW,
         )
         if record.role == "caption"
     } == {3}

@@ -18,6 +18,7 @@ from waltz.attribution.summary import (
     _collect_correctness,
     _compute_rho,
     build_share_records,
+    compute_player_share,
     correlate_correctness_with_t_shap,
     summarize_attributions,
 )
@@ -46,6 +47,7 @@ def row(share, se=None, image="one", role="caption", profile="published", **more
         "t_shap": share,
         "t_shap_se": se,
         "t_shap_corrected": None,
+        "player_share": 0.25,
         "reason": None,
         "error": None,
         **more,
@@ -147,7 +149,10 @@ def test_a_text_without_contrast_is_in_no_mean(tmp_path):
             images,
             lambda _: None,
         )
-    rows = list(map(to_row, records))
+    rows = [
+        {**to_row(record), "player_share": compute_player_share(record)}
+        for record in records
+    ]
     by_role = {
         summary.role: summary
         for summary in build_share_records("m", "own", pd.DataFrame(rows), [], HOW)
@@ -158,6 +163,26 @@ def test_a_text_without_contrast_is_in_no_mean(tmp_path):
         assert (by_role[role].items, by_role[role].measure.n) == (2, 1)
         (missing,) = by_role[role].missing
         assert missing.reason.startswith("every token of the text is the masked token")
+
+
+def test_the_excess_is_paired_with_the_share_of_players_of_each_item():
+    # T-SHAP lies 10 points above the share of players of every item, so that the interval of the
+    # excess has no width, whereas that of T-SHAP does.
+    rows = [
+        row(share + 0.1, image=str(place), player_share=share)
+        for place, share in enumerate((0.2, 0.3, 0.4, 0.7))
+    ]
+    summary = summarize_attributions("m", "d", pd.DataFrame(rows), HOW)
+    assert summary.player_share == pytest.approx(40)
+    assert summary.excess == pytest.approx(10)
+    assert summary.measure.ci_high - summary.measure.ci_low > 10
+    far = [{**one, "player_share": 0.1 * place} for place, one in enumerate(rows)]
+    summary = summarize_attributions("m", "d", pd.DataFrame(far), HOW)
+    assert summary.excess == pytest.approx(50 - 15)
+    assert summary.excess_low < 35 < summary.excess_high
+    unknown = [*rows, row(0.5, image="other", player_share=None)]
+    summary = summarize_attributions("m", "d", pd.DataFrame(unknown), HOW)
+    assert summary.player_share is summary.excess is summary.excess_low is None
 
 
 def test_roles_profiles_and_settings_stand_apart():

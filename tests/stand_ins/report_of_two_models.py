@@ -262,6 +262,8 @@ def findings():
             "acc_r",
             Measure(66.9, 100, 60.0, 73.0),
             Measure(25.0, 40, 20.0, 31.0),
+            player_share=44.0,
+            t_shap_excess=Measure(-19.0, 40, -24.0, -13.0),
             accuracies={
                 "existence": Measure(81.0, 50, 71.0, 91.0),
                 "plurality": Measure(52.8, 50, 43.0, 63.0),
@@ -274,6 +276,8 @@ def findings():
             Measure(55.0, 40, 45.0, 65.0),
             Measure(74.0, 40, 71.0, 77.0),
             Measure(0.75, 1),
+            player_share=70.0,
+            t_shap_excess=Measure(4.0, 40, 1.0, 7.0),
             accuracies={
                 "existence": Measure(60.0, 40, 50.1, 70.0),
                 "plurality": Measure(50.0, 40, 40.0, 60.0),

@@ -7,6 +7,7 @@ from waltz.attribution.summary import (
     build_ablation_records,
     build_share_records,
     build_verb_records,
+    compute_player_share,
 )
 from waltz.core.files.group_files import read_runs
 from waltz.core.intervals import Resampling
@@ -48,6 +49,7 @@ with log_job(snakemake.log[0]):
         attributions = list(convert_to_records(table, AttributionRecord))
         scores = list(convert_to_records(scored[model, dataset], EvaluationRecord))
         frame = build_frame(table.select(SHARE_COLUMNS))
+        frame["player_share"] = list(map(compute_player_share, attributions))
         shares += build_share_records(model, dataset, frame, scores, resampling)
         if dataset in probes:
             metrics += build_verb_records(

@@ -52,8 +52,15 @@ def row(
     return {**names, "value": value, "n": n, **ends, **more}
 
 
-def share(model, dataset, value, role="caption", **more):
-    return row(model, dataset, value, metric="", role=role, **more)
+def share(model, dataset, value, role="caption", half=4.0, floor=50.0, **more):
+    """Return a row of T-SHAP whose excess over the share of players has the same half width."""
+    excess = {
+        "player_share": floor,
+        "excess": value - floor,
+        "excess_low": value - floor - half,
+        "excess_high": value - floor + half,
+    }
+    return row(model, dataset, value, metric="", role=role, half=half, **excess, **more)
 
 
 def test_a_model_has_the_mean_over_data_sets_with_its_interval():
@@ -65,14 +72,18 @@ def test_a_model_has_the_mean_over_data_sets_with_its_interval():
     ]
     shares = [
         share("clip", "one", 20.0, half=3.0),
-        share("clip", "two", 40.0),
+        share("clip", "two", 40.0, floor=26.0),
         share("clip", "probes", 99.0),
     ]
     shares += [share("clip", name, 90.0, "foil") for name in ("one", "two")]
     (clip,) = summarize_models(metrics, shares, [], {})
-    assert (clip.kind, clip.metric, clip.reliance) == ("encoder", "acc_r", "image")
+    assert (clip.kind, clip.metric, clip.position) == ("encoder", "acc_r", "below")
     assert clip.accuracy == Measure(65.0, 80, 62.5, 67.5, "zou-donner")
     assert clip.t_shap == Measure(30.0, 80, 27.5, 32.5, "zou-donner")
+    # The floors 50 and 26 have the mean 38.
+    assert clip.player_share == 38.0
+    assert clip.t_shap_excess.value == 30.0 - 38.0
+    assert clip.t_shap_excess.ci_high == pytest.approx(-8.0 + 2.5)
 
 
 def test_the_average_of_the_evaluation_is_taken_where_there_is_one():
@@ -117,21 +128,29 @@ def test_a_decoder_is_shown_by_its_choices_and_a_ruler_stands_last():
 
 
 @pytest.mark.parametrize(
-    ("share", "reliance"),
+    ("n", "images", "ends", "position"),
     [
-        (Measure(60.0, 30, 50.1, 70.0), "text"),
-        (Measure(40.0, 30, 30.0, 49.9), "image"),
-        (Measure(51.0, 30, 49.0, 53.0), "both"),
-        (Measure(90.0, 29, 85.0, 95.0), "unknown"),
-        (Measure(90.0, 30, 70.0, 95.5), "text"),
-        (Measure(55.0, 30, 20.0, 95.5), "both"),
-        (Measure(90.0, 30), "unknown"),
-        (Measure(90.0, 300, 85.0, 95.0, images=7), "unknown"),
-        (Measure(90.0, 300, 85.0, 95.0, images=8), "text"),
+        (30, None, (0.1, 20.0), "above"),
+        (30, None, (-20.0, -0.1), "below"),
+        (30, None, (-1.0, 3.0), "near"),
+        (29, None, (5.0, 15.0), "unknown"),
+        (30, None, (None, None), "unknown"),
+        (300, 7, (5.0, 15.0), "unknown"),
+        (300, 8, (5.0, 15.0), "above"),
     ],
 )
-def test_a_reliance_needs_thirty_items_of_eight_images_and_an_interval(share, reliance):
-    assert ModelFinding("clip", "encoder", t_shap=share).reliance == reliance
+def test_a_position_needs_thirty_items_of_eight_images_and_an_interval(
+    n, images, ends, position
+):
+    # T-SHAP of 48 % lies above a floor of 38 %, though not above 50 %.
+    finding = ModelFinding(
+        "clip",
+        "encoder",
+        t_shap=Measure(48.0, n, 40.0, 49.0, images=images),
+        player_share=38.0,
+        t_shap_excess=Measure(10.0, n, *ends, images=images),
+    )
+    assert finding.position == position
 
 
 @pytest.mark.parametrize("value", [0.0, 52.5, 95.0, 100.0])
@@ -383,8 +402,8 @@ def test_verdicts_that_rest_on_a_mention_are_counted(profile: str, words: str):
 
 def test_sentences_say_what_was_found_and_what_has_too_few_items():
     assert describe_findings(findings()) == [
-        "Among models that match images with texts, llava (share of the text: 74 %) relies mainly on the text;"
-        " clip (25 %) relies mainly on the image.",
+        "T-SHAP, the text's share of what moves the score, is above the share of players that are text for"
+        " llava (74 % against 70 %); below it for clip (25 % against 44 %).",
         "They prefer the caption to a false text, its foil, in 60 % [50, 70] (llava) to 81 % [71, 91]"
         " (clip) on existence and 50 % [40, 60] (llava) to 53 % [43, 63] (clip) on plurality;"
         " guessing gives 50 %.",
@@ -425,7 +444,8 @@ def test_nothing_is_said_of_models_from_too_few_items():
     ]
     assert describe_findings(few) == [
         "Too few items to say how accurate the models are.",
-        "Too few items to say whether clip (share of the text: 90 %) relies on text or on images.",
+        "Too few items to compare T-SHAP, the text's share of what moves the score, with the share of players that"
+        " are text: clip (90 %).",
     ]
     known = replace(few[0], accuracy=Measure(90.0, 99, 85.0, 95.0))
     assert describe_findings([known])[0].startswith("clip prefers the caption")

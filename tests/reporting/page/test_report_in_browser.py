@@ -133,7 +133,7 @@ def test_the_first_screen_says_what_was_found(page, width, height):
     page.set_viewport_size({"width": width, "height": height})
     heading = page.locator("h1").first
     assert heading.inner_text().startswith(
-        "Among models that match images with texts, llava (share of the text: 74 %) relies mainly"
+        "T-SHAP, the text's share of what moves the score, is above the share of players that are text"
     )
     assert page.locator(".findings tbody th b").all_inner_texts() == ["1", "2", "3"]
     assert page.locator(".findings tbody tr").nth(1).inner_text().split() == (

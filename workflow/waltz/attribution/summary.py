@@ -80,7 +80,8 @@ def build_share_records(
     """Build the records of mean T-SHAP and of its correlation with the correctness of the model.
 
     Args:
-        attributions: Frame of the columns `SHARE_COLUMNS`.
+        attributions: Frame of the columns `SHARE_COLUMNS`, and of `player_share`
+            (`compute_player_share`).
         scores: Scored texts. A text counts as correct by its own prediction if the
             model has a probability of a match or gives answers; else a text is correct if its
             caption ranks above the foil.
@@ -110,6 +111,16 @@ def build_share_records(
             )
         )
     return records
+
+
+def compute_player_share(attribution: AttributionRecord) -> float | None:
+    """Return the share of players that are text, between 0 and 1; None if there are no players.
+
+    It is the T-SHAP of a score to which all players contribute equally, and so the floor of T-SHAP.
+    """
+    if not attribution.tokens or not attribution.phi:
+        return None
+    return len(attribution.tokens) / len(attribution.phi)
 
 
 def build_ablation_records(
@@ -247,7 +258,7 @@ def summarize_attributions(
     Args:
         dataset: Name of the data set, which separates its bootstrap draws from the draws of other
             data sets.
-        group: Frame of `AttributionRecord`s, at least one.
+        group: Frame of `AttributionRecord`s with their `player_share`, at least one.
         resampling: Resamples, coverage, seed; images are drawn.
     Source:
         MM-SHAP (Parcalabescu & Frank, ACL 2023); thesis 4.3.
@@ -283,6 +294,7 @@ def summarize_attributions(
         corrected_low=corrected.ci_low,
         corrected_high=corrected.ci_high,
     )
+    record = _add_excess(record, defined, resampling)
     if sampled.empty:
         return record
 
@@ -311,6 +323,35 @@ def _average_corrected(
     # The correction of an item may leave 0 to 100.
     return compute_mean(
         (100.0 * corrected).tolist(), images, dataset, resampling, bounds=None
+    )
+
+
+def _add_excess(
+    record: ShareRecord, defined: pd.DataFrame, resampling: Resampling
+) -> ShareRecord:
+    """Return a record with the mean share of players that are text, and the excess of T-SHAP over
+    it.
+
+    Both numbers of an item are subtracted before the mean is taken, so that the interval is paired.
+
+    Args:
+        defined: The attributions that have T-SHAP; the record is unchanged unless all have a share
+            of players.
+    """
+    if defined["player_share"].isna().any():
+        return record
+    player_shares = defined["player_share"].to_numpy(np.float64)
+    differences = 100 * (defined["t_shap"].to_numpy(np.float64) - player_shares)
+    images = defined["image"].fillna(NO_IMAGE).tolist()
+    excess = compute_mean(
+        differences.tolist(), images, record.dataset, resampling, bounds=None
+    )
+    return replace(
+        record,
+        player_share=100 * float(np.mean(player_shares)),
+        excess=excess.value,
+        excess_low=excess.ci_low,
+        excess_high=excess.ci_high,
     )
 
 

@@ -20,7 +20,7 @@ from waltz.evaluation.settings import GROUP_METRICS
 from waltz.reporting.page.model_differences import format_difference, format_p
 
 if TYPE_CHECKING:
-    from waltz.core.schema import ComparisonRecord, MetricRecord
+    from waltz.core.schema import ComparisonRecord, MetricRecord, ShareRecord
 
 OUTPUT_FORMATS = (".csv", ".json", ".tex")
 """Suffixes of files to which results are written."""
@@ -40,6 +40,8 @@ class ResultRow:
         accuracy: Percentage of pairs in which the caption scores higher than its foil; a tie counts
             half.
         t_shap: Share of the text in the score of the caption.
+        player_share: Share of players that are text, in percent, which is the T-SHAP of equal
+            contributions; None if it is unknown.
         group_scores: Measure of each of `GROUP_METRICS`; empty for data without groups.
     """
 
@@ -48,6 +50,7 @@ class ResultRow:
     accuracy: Measure
     t_shap: Measure
     group_scores: Mapping[str, Measure] = field(default_factory=dict)
+    player_share: float | None = None
 
     def to_columns(self) -> dict[str, object]:
         """Return the row as it is written to files, with one column for each number."""
@@ -62,6 +65,7 @@ class ResultRow:
             columns[f"{name}_low"] = measure.ci_low
             columns[f"{name}_high"] = measure.ci_high
             columns[f"{name}_reason"] = measure.reason
+        columns["player_share"] = self.player_share
         return columns
 
 
@@ -82,9 +86,9 @@ def read_result_rows(
     group_scores = _read_group_scores(results)
     rows: list[ResultRow] = []
     for accuracy in sorted(accuracies, key=lambda record: models.index(record.model)):
-        t_shap = shares.get(
-            (accuracy.model, accuracy.dataset, accuracy.setting), NOT_MEASURED
-        )
+        share = shares.get((accuracy.model, accuracy.dataset, accuracy.setting))
+        t_shap = share.measure if share else NOT_MEASURED
+        player_share = share.player_share if share else None
         if accuracy.dataset == AVERAGE:
             # The average comes after the data sets of its model.
             t_shap = _average(
@@ -97,7 +101,12 @@ def read_result_rows(
         scores |= group_scores.get((accuracy.model, accuracy.dataset), {})
         rows.append(
             ResultRow(
-                accuracy.model, accuracy.dataset, accuracy.measure, t_shap, scores
+                accuracy.model,
+                accuracy.dataset,
+                accuracy.measure,
+                t_shap,
+                scores,
+                player_share,
             )
         )
     return rows
@@ -117,8 +126,8 @@ def _read_group_scores(results: Path) -> dict[tuple[str, str], dict[str, Measure
     return scores
 
 
-def _read_shares(results: Path) -> dict[tuple[str, str, str], Measure]:
-    """Return T-SHAP of captions, by model, data set and setting."""
+def _read_shares(results: Path) -> dict[tuple[str, str, str], ShareRecord]:
+    """Return the records of T-SHAP of captions, by model, data set and setting."""
     from waltz.core.records import read_records
     from waltz.core.schema import ShareRecord
 
@@ -126,7 +135,7 @@ def _read_shares(results: Path) -> dict[tuple[str, str, str], Measure]:
     for record in read_records(results / "attribution" / "shares.parquet", ShareRecord):
         # The share of a foil is another number, about a text that is false of the image.
         if record.role == "caption":
-            shares[record.model, record.dataset, record.setting] = record.measure
+            shares[record.model, record.dataset, record.setting] = record
     return shares
 
 
@@ -190,8 +199,19 @@ def print_results(rows: Sequence[ResultRow]) -> None:
     )
     if is_attributed:
         typer.echo(
-            "T-SHAP: the text's share in the score of the caption; the rest is the image's"
+            "T-SHAP: the text's share in the score of the caption; the rest is the image's."
+            f" {_describe_floor(rows)}"
         )
+
+
+def _describe_floor(rows: Sequence[ResultRow]) -> str:
+    """Return the sentence about the T-SHAP of equal contributions; empty if it is unknown."""
+    floors = [row.player_share for row in rows if row.player_share is not None]
+    if not floors:
+        return ""
+    lowest, highest = f"{min(floors):.0f}", f"{max(floors):.0f}"
+    share = lowest if lowest == highest else f"{lowest} to {highest}"
+    return f"If all players contributed alike, it would be {share} %, the share of players that are text"
 
 
 def print_group_scores(rows: Sequence[ResultRow]) -> None:

@@ -756,6 +756,11 @@ class ShareRecord(Record):
         corrected_low: Lower end of the interval of `corrected`.
         corrected_high: Upper end of the interval of `corrected`.
         mm_skew: Modality that contributes more on average (`classify_skew`).
+        player_share: Mean share of players that are text, in percent, of the items with T-SHAP; it
+            is the T-SHAP of equal contributions.
+        excess: Mean of T-SHAP less the share of players, in percentage points.
+        excess_low: Lower end of the interval of `excess`.
+        excess_high: Upper end of the interval of `excess`.
         missing: Reasons why items have no T-SHAP, with their numbers.
         rho: Spearman's correlation of T-SHAP with correctness.
         rho_low: Lower end of the interval of `rho`.
@@ -782,6 +787,10 @@ class ShareRecord(Record):
     corrected_low: float | None = None
     corrected_high: float | None = None
     mm_skew: str | None = None
+    player_share: float | None = None
+    excess: float | None = None
+    excess_low: float | None = None
+    excess_high: float | None = None
     missing: Sequence[ReasonCount]
     rho: float | None = None
     rho_low: float | None = None

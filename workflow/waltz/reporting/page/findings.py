@@ -25,20 +25,15 @@ from waltz.reporting.tables.cells import Cell, VerdictCounts, is_small
 from waltz.reporting.tables.declaration import COMPARED_PROFILE
 
 EVEN = 50.0
-"""T-SHAP of a score to which text and image contribute equally, and accuracy of a guess between two
-texts; percent.
-"""
+"""Accuracy of a guess between two texts, in percent."""
 MOST_NAMES = 3
 """Largest number of models that a sentence names with their numbers."""
 RULER, ENCODER, DECODER, TEXT_ONLY = "ruler", "encoder", "decoder", "text only"
 SHARE_PREFIX = "share:"
 """Prefix in a ruler's `weights`, which is followed by its share of text, between 0 and 1."""
-RELIANCES = {
-    "text": "mainly on the text",
-    "image": "mainly on the image",
-    "both": "on neither text nor image clearly more",
-}
-"""Words for the modality that a model relies on, by `ModelFinding.reliance`."""
+ABOVE, BELOW, NEAR, UNKNOWN = "above", "below", "near", "unknown"
+POSITIONS = {ABOVE: "above", BELOW: "below", NEAR: "not clearly off"}
+"""Words for the position of T-SHAP to its floor, by `ModelFinding.position`."""
 NOT_MEASURED = Measure(None, 0, reason="not measured")
 CC_SHAP_MEANS = {POST_HOC: "cc_shap", COT: "cc_shap_cot"}
 """Attribute of `ModelFinding` with CC-SHAP of each kind of explanation."""
@@ -77,6 +72,9 @@ class ModelFinding:
         cc_shap_cot: Mean CC-SHAP of answers and chains of thought over data sets.
         excesses: Mean of CC-SHAP less that of other items' explanations, over the same data sets, by
             the attribute of the mean of CC-SHAP.
+        player_share: Mean share of players that are text, over the captions of `t_shap`, in
+            percent: the floor of T-SHAP; None if it is unknown.
+        t_shap_excess: Mean of T-SHAP less that share, in percentage points.
         known_share: Share of text that a ruler is built with, in percent; None for other models.
         profile: Fidelity profile of the numbers.
         datasets: Data sets that each mean is over, by the attribute of the mean.
@@ -93,6 +91,8 @@ class ModelFinding:
     cc_shap: Measure = NOT_MEASURED
     cc_shap_cot: Measure = NOT_MEASURED
     excesses: Mapping[str, Measure] = field(default_factory=dict)
+    player_share: float | None = None
+    t_shap_excess: Measure = NOT_MEASURED
     known_share: float | None = None
     profile: str = ""
     datasets: Mapping[str, Datasets] = field(default_factory=dict)
@@ -100,20 +100,21 @@ class ModelFinding:
     mentions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
-    def reliance(self) -> str:
-        """Modality that the model mainly relies on: `text`, `image`, `both`, or `unknown`.
+    def position(self) -> str:
+        """Position of T-SHAP to its floor, the share of players that are text: `ABOVE`, `BELOW`,
+        `NEAR` or `UNKNOWN`.
 
-        It is `text` or `image` if the interval of T-SHAP lies wholly above or below `EVEN`, and
-        `unknown` if there are too few items or no interval.
+        It is `NEAR` if the interval of the excess holds 0, and `UNKNOWN` if there are too few items
+        or no interval.
         """
-        low, high = self.t_shap.ci_low, self.t_shap.ci_high
+        low, high = self.t_shap_excess.ci_low, self.t_shap_excess.ci_high
         if is_small_measure(self.t_shap) or low is None or high is None:
-            return "unknown"
-        if low > EVEN:
-            return "text"
-        if high < EVEN:
-            return "image"
-        return "both"
+            return UNKNOWN
+        if low > 0:
+            return ABOVE
+        if high < 0:
+            return BELOW
+        return NEAR
 
     @property
     def chance_levels(self) -> dict[str, float]:
@@ -372,6 +373,8 @@ def _summarize_model(
             mean: _average_rows(_select_metric(tested, CC_SHAP_METRICS[kind] + EXCESS))
             for kind, mean in CC_SHAP_MEANS.items()
         },
+        player_share=_average_player_shares(shares),
+        t_shap_excess=_average_rows(_select_excesses(shares)),
         known_share=rulers.get(name),
         datasets={
             "accuracy": frozenset(accuracies["dataset"]),
@@ -439,6 +442,27 @@ def _average_rows(rows: pd.DataFrame) -> Measure:
     return average_measures(list(_list_measures(rows).values()))
 
 
+def _average_player_shares(shares: pd.DataFrame) -> float | None:
+    """Return the mean share of players that are text; None if it is unknown for a data set."""
+    if shares.empty or shares["player_share"].isna().any():
+        return None
+    return fmean(shares["player_share"])
+
+
+def _select_excesses(shares: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of T-SHAP with its excess and its interval in place of T-SHAP's; none if it
+    is unknown for a data set.
+    """
+    excesses = shares.assign(
+        value=shares["excess"],
+        ci_low=shares["excess_low"],
+        ci_high=shares["excess_high"],
+    )
+    if excesses["value"].isna().any():
+        return excesses.iloc[:0]
+    return excesses
+
+
 def _count_mentions(rows: pd.DataFrame) -> dict[str, tuple[int, int]]:
     """Return how many items of each data set are consistent by a mention, and how many are at all;
     data sets without a mention are left out.
@@ -465,20 +489,20 @@ def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
     rulers = [finding for finding in findings if finding.kind == RULER]
     models = [finding for finding in findings if finding.kind != RULER]
     kinds = {model.kind for model in models}
-    reliances = _describe_reliances(select_measured(models, "t_shap"))
+    positions = _describe_positions(select_measured(models, "t_shap"))
     accurate = select_measured(models, "accuracy")
-    # The sentence about what models rely on comes first if it says so of any model; the sentence
-    # about accuracies then refers to the same models.
-    if any(model.reliance in RELIANCES for model in models):
+    # The sentence about T-SHAP comes first if it compares that of any model with its floor; the
+    # sentence about accuracies then refers to the same models.
+    if any(model.position in POSITIONS for model in models):
         subject = "They"
         if len(accurate) > len(select_measured(accurate, "t_shap")):
             subject = "The models"
-        sentences = [*reliances, *_describe_accuracy(accurate, subject)]
+        sentences = [*positions, *_describe_accuracy(accurate, subject)]
     elif kinds <= {TEXT_ONLY}:
         subject = "Models that do not see the image"
-        sentences = [*_describe_accuracy(accurate, subject), *reliances]
+        sentences = [*_describe_accuracy(accurate, subject), *positions]
     else:
-        sentences = [*_describe_accuracy(accurate, "The models"), *reliances]
+        sentences = [*_describe_accuracy(accurate, "The models"), *positions]
     sentences += _describe_rulers(select_measured(rulers, "t_shap"))
     for kind in CC_SHAP_MEANS:
         sentences += _describe_cc_shap(models, kind)
@@ -525,38 +549,38 @@ def describe_different_cells(cells: Sequence[Cell]) -> list[str]:
     return [f"Different: {'; '.join(clauses)}."]
 
 
-def _describe_reliances(models: Sequence[ModelFinding]) -> list[str]:
-    """Return the sentence about the modality that models rely on; none without models."""
+def _describe_positions(models: Sequence[ModelFinding]) -> list[str]:
+    """Return the sentence that compares T-SHAP with its floor; none without models."""
     if not models:
         return []
-    models_by_reliance: dict[str, list[ModelFinding]] = {}
+    models_by_position: dict[str, list[ModelFinding]] = {}
     for model in models:
-        models_by_reliance.setdefault(model.reliance, []).append(model)
-    undecided = models_by_reliance.pop("unknown", [])
+        models_by_position.setdefault(model.position, []).append(model)
+    undecided = models_by_position.pop(UNKNOWN, [])
     clauses = []
-    for reliance, phrase in RELIANCES.items():
-        if reliance in models_by_reliance:
-            members = models_by_reliance[reliance]
-            names = _name_models(members, _format_t_shap)
-            clauses.append(f"{names} {_inflect('relies', members)} {phrase}")
+    for position, phrase in POSITIONS.items():
+        if position in models_by_position:
+            names = _name_models(models_by_position[position], _format_t_shap)
+            # The first clause says what the other ones are about.
+            floor = "it" if clauses else "the share of players that are text"
+            clauses.append(f"{phrase} {floor} for {names}")
 
     # Models with too few items come last, or get a separate sentence if no other model has a
     # clause.
     names = _name_models(undecided, _format_t_shap)
     if not clauses:
-        sentence = f"Too few items to say whether {names} {_inflect('relies', undecided)} on text or on images."
-        return [_label_first_bracket(sentence)]
+        return [
+            "Too few items to compare T-SHAP, the text's share of what moves the score, with the"
+            f" share of players that are text: {names}."
+        ]
     if undecided:
         clauses.append(f"there are too few items to say for {names}")
-    sentence = f"Among models that match images with texts, {'; '.join(clauses)}"
+    sentence = (
+        f"T-SHAP, the text's share of what moves the score, is {'; '.join(clauses)}"
+    )
     if len(group_by_datasets(models, "t_shap")) > 1:
         sentence += ", each on its own data sets"
-    return [_label_first_bracket(f"{sentence}.")]
-
-
-def _label_first_bracket(sentence: str) -> str:
-    """Return a sentence in which the first bracket says what its number is."""
-    return sentence.replace("(", "(share of the text: ", 1)
+    return [f"{sentence}."]
 
 
 def _describe_accuracy(models: Sequence[ModelFinding], subject: str) -> list[str]:
@@ -582,9 +606,8 @@ def _describe_accuracy(models: Sequence[ModelFinding], subject: str) -> list[str
         sentences.append("Too few items to say how accurate the models are.")
     elif too_small:
         names = _name_models(too_small, lambda model: f"n = {model.accuracy.n}")
-        sentences.append(
-            f"Too few items to say how accurate {names} {_inflect('is', too_small)}."
-        )
+        verb = "is" if len(too_small) == 1 else "are"
+        sentences.append(f"Too few items to say how accurate {names} {verb}.")
     return sentences
 
 
@@ -884,13 +907,6 @@ def _join_words(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _inflect(verb: str, models: Sequence[ModelFinding]) -> str:
-    """Return a verb in the third person: in the singular for one model, else in the plural."""
-    if len(models) == 1:
-        return verb
-    return {"relies": "rely", "is": "are"}[verb]
-
-
 def _format_accuracy(accuracy: Measure) -> str:
     interval = ""
     if accuracy.ci_low is not None and accuracy.ci_high is not None:
@@ -899,4 +915,7 @@ def _format_accuracy(accuracy: Measure) -> str:
 
 
 def _format_t_shap(model: ModelFinding) -> str:
-    return f"{model.t_shap.value:.0f} %"
+    t_shap = f"{model.t_shap.value:.0f} %"
+    if model.player_share is None:
+        return t_shap
+    return f"{t_shap} against {model.player_share:.0f} %"

@@ -45,6 +45,7 @@ CLAIM_VERDICTS = {1.0: "supported", 0.0: "refuted"}
 TIE_VERDICTS = {True: "right (Eq. 3.1)", False: "wrong (released code)"}
 """Verdict about a tie in the paper's accuracy, by `Fidelity.tied_pair_is_right`."""
 SHARE_STATISTICS = {
+    "player_share": "player_share",
     "t_shap_sd": "sd",
     "standard_error": "standard_error",
     "rho": "rho",
@@ -205,6 +206,13 @@ def make_share_table(rows: pd.DataFrame) -> PageTable:
         # The interval of T-SHAP is not an interval of its deviation, error or correlation.
         statistic = names.assign(metric=metric, value=rows[column])
         cells += build_page_cells(declaration, statistic.dropna(subset="value"))
+    excess = names.assign(
+        metric="t_shap_excess",
+        value=rows["excess"],
+        ci_low=rows["excess_low"],
+        ci_high=rows["excess_high"],
+    )
+    cells += build_page_cells(declaration, excess.dropna(subset="value"))
     skewed = rows.dropna(subset="mm_skew")
     cells += build_text_cells(declaration, skewed, "mm_skew", skewed["mm_skew"])
 
