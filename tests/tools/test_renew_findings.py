@@ -14,7 +14,13 @@ from tools.renew_findings.findings import (
     format_number,
 )
 from tools.renew_findings.page_charts import PAGE_CHARTS
-from tools.renew_findings.pages import MARK, PAGES, update_page
+from tools.renew_findings.pages import (
+    MARK,
+    PAGES,
+    SUMMARY,
+    list_texts,
+    update_page,
+)
 from waltz.core.errors import UserError
 from waltz.core.measure import Measure
 from waltz.core.schema import MeasurementRecord
@@ -31,25 +37,51 @@ ROW = MeasurementRecord(
 )
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_states_every_committed_number(name):
-    committed = json.loads(
-        (DOCS / "explanation" / f"{name}.json").read_text(encoding="utf-8")
-    )
-    stated = MARK.findall(
+def read_committed(name: str) -> dict[str, Finding]:
+    """Return the committed numbers of a page."""
+    file = DOCS / "explanation" / f"{name}.json"
+    entries = json.loads(file.read_text(encoding="utf-8"))
+    return {key: Finding(**entry) for key, entry in entries.items()}
+
+
+def read_marks(name: str) -> list[tuple[str, str]]:
+    """Return the marks of a page, each with its text."""
+    return MARK.findall(
         (DOCS / "explanation" / f"{name}.md").read_text(encoding="utf-8")
     )
-    assert {finding: entry["text"] for finding, entry in committed.items()} == dict(
-        stated
-    )
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_states_every_committed_number(name):
+    committed = read_committed(name)
+    stated = read_marks(name)
+    texts = list_texts(committed)
+    assert [text for _, text in stated] == [texts[mark] for mark, _ in stated]
+    assert committed.keys() <= dict(stated).keys()
     assert committed.keys() == PAGES[name].keys()
-    for finding, entry in committed.items():
-        assert entry["text"] == format_number(
-            entry["value"],
-            entry["ci_low"],
-            entry["ci_high"],
-            PAGES[name][finding].decimals,
-        )
+    for key, finding in committed.items():
+        decimals = PAGES[name][key].decimals
+        ends = finding.ci_low, finding.ci_high
+        assert finding.text == format_number(finding.value, *ends, decimals)
+
+
+def test_the_summary_states_numbers_of_the_other_pages():
+    texts: dict[str, str] = {}
+    for name in PAGES:
+        texts |= list_texts(read_committed(name))
+    stated = read_marks(SUMMARY)
+    assert stated
+    assert [text for _, text in stated] == [texts[mark] for mark, _ in stated]
+
+
+def test_numbers_of_items_and_of_intervals_have_marks():
+    findings = {
+        "error": Finding("2.4 [2.0, 3.0]", 2.4, 2.0, 3.0, 1200),
+        "exact": Finding("50.0", 50.0, None, None, 1),
+    }
+    texts = list_texts(findings)
+    assert texts["n:error"] == "1,200"
+    assert texts["intervals"] == "1"
 
 
 def test_numbers_are_found_by_their_source():

@@ -1,5 +1,8 @@
 """Pages of docs/explanation that state findings: their numbers from the files of two studies, and
 their figures.
+
+A number stands between `<!-- name -->` and `<!-- end -->`. `n:name` is the number of items of a
+finding, and `intervals` the number of intervals of the page's findings.
 """
 
 import json
@@ -12,7 +15,7 @@ from matplotlib.figure import Figure
 
 from tools.renew_findings import calibration, t_shap
 from tools.renew_findings.charts import save_charts
-from tools.renew_findings.findings import collect_findings
+from tools.renew_findings.findings import Finding, collect_findings
 from tools.renew_findings.page_charts import PAGE_CHARTS
 from waltz.core.files.atomic import write_text
 from waltz.core.records import read_records
@@ -22,6 +25,8 @@ MARK = re.compile(r"<!-- ([^>]+) -->([^<]*)<!-- end -->")
 """A number of the page, between its name and the end."""
 PAGES = {"measures": t_shap.FINDINGS, "calibration": calibration.FINDINGS}
 """Numbers of each page by name."""
+SUMMARY = "findings"
+"""Page that states numbers of the other pages."""
 
 
 def renew_pages(docs: Path, *results: Path) -> None:
@@ -32,17 +37,37 @@ def renew_pages(docs: Path, *results: Path) -> None:
         results: Folders of the measurements.
     """
     rows = read_measurements(results)
+    all_texts: dict[str, str] = {}
     for name, sources in PAGES.items():
         findings = collect_findings(rows, sources)
         numbers = {key: asdict(finding) for key, finding in findings.items()}
         write_text(
             docs / "explanation" / f"{name}.json", json.dumps(numbers, indent=1) + "\n"
         )
-        page = docs / "explanation" / f"{name}.md"
-        texts = {key: finding.text for key, finding in findings.items()}
-        write_text(page, update_page(page.read_text(encoding="utf-8"), texts))
+        texts = list_texts(findings)
+        all_texts |= texts
+        _renew_page(docs / "explanation" / f"{name}.md", texts)
         save_charts(PAGE_CHARTS[name], findings, docs / "images")
+    _renew_page(docs / "explanation" / f"{SUMMARY}.md", all_texts)
     draw_bias(rows, docs / "images" / "measures-bias.png")
+
+
+def list_texts(findings: Mapping[str, Finding]) -> dict[str, str]:
+    """Return the text of each mark of a page: of its findings, of their numbers of items, and the
+    number of their intervals.
+    """
+    texts = {name: finding.text for name, finding in findings.items()}
+    texts |= {f"n:{name}": f"{finding.n:,}" for name, finding in findings.items()}
+    intervals = [
+        name for name, finding in findings.items() if finding.ci_low is not None
+    ]
+    texts["intervals"] = str(len(intervals))
+    return texts
+
+
+def _renew_page(page: Path, texts: Mapping[str, str]) -> None:
+    """Write new numbers into a page."""
+    write_text(page, update_page(page.read_text(encoding="utf-8"), texts))
 
 
 def read_measurements(folders: Iterable[Path]) -> list[MeasurementRecord]:
