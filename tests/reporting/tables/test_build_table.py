@@ -47,6 +47,7 @@ from waltz.reporting.tables.paper_values import (
     COMPATIBLE,
     DIFFERS,
     EQUAL,
+    EQUIVALENT,
     RANDOM,
     SHARES_OF_ITEMS,
     PaperKey,
@@ -222,6 +223,30 @@ def test_only_a_share_of_items_has_the_width_of_a_binomial(metric, dataset, verd
         compare_with_paper(Measure(56.0, 100, 54.4, 57.6), paper_value, 0.95).verdict
         == verdict
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "margin", "verdict"),
+    [
+        # The combined half interval is 2√2 = 2.83, that of two one-sided tests 2.37.
+        (50.5, 2.0, 3.0, EQUIVALENT),
+        (50.5, 2.0, 2.8, COMPATIBLE),
+        (50.5, 2.0, None, COMPATIBLE),
+        # 3 points are significant, and yet shown to be fewer than 6.
+        (53.0, 2.0, 6.0, EQUIVALENT),
+        (53.0, 2.0, 5.3, DIFFERS),
+        # The digits of the paper, of a number with a wide interval
+        (50.0, 20.0, 3.0, EQUAL),
+    ],
+)
+def test_a_number_is_equivalent_only_if_its_difference_is_shown_to_be_small(
+    value, half, margin, verdict
+):
+    key = PaperKey("t_shap", "clip", "existence", "")
+    paper_value = PaperValue(key, "50.0", "percent", "")
+    measure = Measure(value, 100, value - half, value + half)
+    comparison = compare_with_paper(measure, paper_value, 0.95, margin=margin)
+    assert comparison.verdict == verdict
 
 
 def test_each_published_metric_of_unit_percent_is_a_share_of_items_or_known_to_be_none():

@@ -282,6 +282,6 @@ def test_reproduction_counts_paper_values_by_table_and_model():
             == row["printed"]
         )
     assert format_summary_csv(list(rows.values())).startswith(
-        "by,name,printed,equal_to_the_paper,compatible,differs"
+        "by,name,printed,equal_to_the_paper,equivalent,compatible,differs"
     )
     assert "| thesis-C.2 | 222 |" in format_summary_markdown(list(rows.values()))

@@ -48,7 +48,7 @@ class OurNumber:
         n: Number of items.
         ci_low: Lower end of the interval.
         ci_high: Upper end of the interval.
-        verdict: `equal to the paper`, `compatible`, `differs`, or empty.
+        verdict: `equal to the paper`, `equivalent`, `compatible`, `differs`, or empty.
         reason: Reason why the number or the verdict is missing.
         file: The table of the study that holds it.
     """

@@ -1085,6 +1085,11 @@ class Reporting(Section):
     """Number of bootstrap resamples for an interval."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """Coverage of the intervals, a share (0.95)."""
+    margins: dict[Literal["percent", "ratio"], Annotated[float, Field(gt=0)]] = {}
+    """Differences to the papers that are too small to matter, fixed before the run: `percent` in
+    points, `ratio` (CC-SHAP, JS, α) in its own unit. A number whose difference is shown to be
+    smaller has the verdict `equivalent`; by default none is.
+    """
     pronouns: list[str] = []
     """Data sets whose pronouns are counted in a separate figure."""
     samples: Annotated[int, Field(ge=0)] = 0

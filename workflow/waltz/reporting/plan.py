@@ -323,6 +323,7 @@ class ReportingPlan:
             },
             "datasets": plan.built_or_finished,
             "skipped": dict(plan.skipped),
+            "margins": dict(plan.study.reporting.margins),
         }
 
     # Run records

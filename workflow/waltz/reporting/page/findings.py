@@ -557,7 +557,7 @@ def _describe_positions(models: Sequence[ModelFinding]) -> list[str]:
     for model in models:
         models_by_position.setdefault(model.position, []).append(model)
     undecided = models_by_position.pop(UNKNOWN, [])
-    clauses = []
+    clauses: list[str] = []
     for position, phrase in POSITIONS.items():
         if position in models_by_position:
             names = _name_models(models_by_position[position], _format_t_shap)

@@ -105,7 +105,11 @@ from waltz.reporting.tables.titles import name_data_sets
 
 TEMPLATES = Path(__file__).with_name("templates")
 CLASSES = dict(
-    zip(KINDS, ("equal", "compatible", "differs", "alone", "absent"), strict=True)
+    zip(
+        KINDS,
+        ("equal", "equivalent", "compatible", "differs", "alone", "absent"),
+        strict=True,
+    )
 )
 """Class in the style sheet for each kind of cell."""
 NUMBER = r"[-+−–]?[\d,.]+(?![a-z])|–?$"

@@ -491,11 +491,10 @@ class _ProfileTable:
             return Comparison(reason or SYNTHETIC_DATA)
         if not self.is_compared:
             return Comparison(reason or ONLY_PUBLISHED)
+        paper = self.paper_values.get(key)
+        margin = self.study.margins.get(paper.unit) if paper else None
         comparison = compare_with_paper(
-            number.measure,
-            self.paper_values.get(key),
-            self.study.confidence,
-            number.text,
+            number.measure, paper, self.study.confidence, number.text, margin
         )
         if key.metric in self.declaration.known_reasons:
             return Comparison(

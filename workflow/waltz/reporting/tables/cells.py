@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from waltz.reporting.tables.declaration import COMPARED_PROFILE
-from waltz.reporting.tables.paper_values import COMPATIBLE, DIFFERS, EQUAL
+from waltz.reporting.tables.paper_values import COMPATIBLE, DIFFERS, EQUAL, EQUIVALENT
 
 CHANCE = "chance by definition, not a measurement"
 NOT_RUN = "not run in this study"
@@ -46,7 +46,7 @@ class Cell:
         ci_high: Upper end of the interval of our number.
         paper_value: The paper value.
         difference: Our number minus the paper value.
-        verdict: `equal to the paper`, `compatible`, `differs`, or empty.
+        verdict: `equal to the paper`, `equivalent`, `compatible`, `differs`, or empty.
         reason: Reason why the value or verdict is missing, or a known error in the paper.
         unit: Unit of both numbers.
         sd: Standard deviation of our number: over the data sets of an average, over items, or over
@@ -194,7 +194,7 @@ NO_VERDICT = "no verdict"
 chance level.
 """
 NO_VALUE = "no value"
-KINDS = (EQUAL, COMPATIBLE, DIFFERS, NO_VERDICT, NO_VALUE)
+KINDS = (EQUAL, EQUIVALENT, COMPATIBLE, DIFFERS, NO_VERDICT, NO_VALUE)
 
 
 @dataclass(frozen=True)
@@ -217,11 +217,22 @@ class VerdictCounts:
         """Number of cells with a verdict."""
         return self.cells - self.kinds[NO_VERDICT] - self.kinds[NO_VALUE]
 
+    @property
+    def shown(self) -> list[str]:
+        """Kinds that the page names: all but `EQUIVALENT` where no number is shown to be it."""
+        kinds = list(self.kinds)
+        if not self.kinds[EQUIVALENT]:
+            kinds.remove(EQUIVALENT)
+        return kinds
+
     def describe(self) -> str:
-        """Return the numbers of equal, compatible and different cells in words."""
+        """Return the numbers of equal, equivalent, compatible and different cells in words."""
         n_equal, n_compatible = self.kinds[EQUAL], self.kinds[COMPATIBLE]
-        n_different = self.compared - n_equal - n_compatible
-        return f"{n_equal} are equal, {n_compatible} compatible and {n_different} different"
+        n_equivalent = self.kinds[EQUIVALENT]
+        n_different = self.compared - n_equal - n_equivalent - n_compatible
+        # Without a margin, nothing is shown to be equivalent.
+        equivalent = f" {n_equivalent} equivalent," if n_equivalent else ""
+        return f"{n_equal} are equal,{equivalent} {n_compatible} compatible and {n_different} different"
 
     def share(self, kind: str) -> float:
         """Return the share of cells of a kind in all cells, between 0 and 1; 0 without cells."""

@@ -18,9 +18,9 @@ from waltz.reporting.tables.grid import (
     lay_out_profiles,
 )
 from waltz.reporting.tables.numbers import UNDEFINED
-from waltz.reporting.tables.paper_values import COMPATIBLE, DIFFERS, EQUAL
+from waltz.reporting.tables.paper_values import COMPATIBLE, DIFFERS, EQUAL, EQUIVALENT
 
-VERDICT_MARKS = {EQUAL: "=", COMPATIBLE: "≈", DIFFERS: "≠"}
+VERDICT_MARKS = {EQUAL: "=", EQUIVALENT: "≃", COMPATIBLE: "≈", DIFFERS: "≠"}
 CHANCE_MARK = "▽"
 LEGEND = (
     "= equal to the paper, ≈ compatible, ≠ differs; [low, high] is the interval, ± the standard deviation; n counts"

@@ -110,6 +110,8 @@ class StudyFacts:
         built: Instruments that the study builds, by name.
         datasets: Data sets of captions and foils.
         skipped: Reason why the study could not run a model or data set that it names, by name.
+        margins: Differences to the papers that are too small to matter, by the unit of the paper
+            value, in that unit.
     """
 
     models: Mapping[str, str]
@@ -118,6 +120,7 @@ class StudyFacts:
     built: Mapping[str, BuiltInstrument]
     datasets: tuple[str, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
+    margins: Mapping[str, float] = field(default_factory=dict)
 
 
 def build_text_number(text: str, n: int = 0) -> Number:

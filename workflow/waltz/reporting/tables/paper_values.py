@@ -103,10 +103,12 @@ def read_paper_values(path: str | Path) -> dict[PaperKey, PaperValue]:
 
 
 EQUAL = "equal to the paper"
+EQUIVALENT = "equivalent"
 COMPATIBLE = "compatible"
 DIFFERS = "differs"
 VERDICT_DEFINITIONS = {
     EQUAL: "our number has the digits of the paper when it is rounded or cut to as many decimal places",
+    EQUIVALENT: "the difference is shown to be smaller than the margin that the study names",
     COMPATIBLE: "the difference lies inside the combined interval of both numbers",
     DIFFERS: "the difference lies outside the combined interval of both numbers",
 }
@@ -130,7 +132,7 @@ class Comparison:
         reason: Reason why there is no verdict, or a known error in the paper.
         paper_value: The paper value as a number; None if it is not a finite number.
         difference: Our number minus the paper value, in the metric's unit.
-        verdict: `EQUAL`, `COMPATIBLE`, `DIFFERS`, or empty without a verdict.
+        verdict: `EQUAL`, `EQUIVALENT`, `COMPATIBLE`, `DIFFERS`, or empty without a verdict.
         paper_text: The paper value, with the digits of the paper.
         paper_sd: Standard deviation in the paper; None without one.
         tolerance: Largest difference that is compatible, in the metric's unit: the verdict cannot
@@ -147,13 +149,20 @@ class Comparison:
 
 
 def compare_with_paper(
-    measure: Measure, paper: PaperValue | None, confidence: float, text: str = ""
+    measure: Measure,
+    paper: PaperValue | None,
+    confidence: float,
+    text: str = "",
+    margin: float | None = None,
 ) -> Comparison:
     """Compare a measure with a paper value.
 
     A number is equal to the paper value if it gives the same digits when it is rounded (halves up
     or to even) or cut to as many decimal places. A text is equal if it is the same text, ignoring
     case.
+
+    A number is equivalent if the interval of the difference at twice the error rate, of 90 % for
+    intervals of 95 %, lies inside the margin (two one-sided tests).
 
     A number is compatible if the difference lies inside the combined interval of both numbers. For
     a share of items in the paper, the interval of the paper value is computed from the share and
@@ -168,6 +177,10 @@ def compare_with_paper(
         paper: The paper value; None where the table has none.
         confidence: Coverage of the intervals, between 0 and 1.
         text: Text in the place of our number: a category, or nan where the number is undefined.
+        margin: Difference that is too small to matter, in the unit of the paper value; None without
+            one.
+    Source:
+        Two one-sided tests: Schuirmann (Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
     """
     if paper is None:
         return Comparison(measure.reason or NO_PAPER_VALUE)
@@ -186,13 +199,17 @@ def compare_with_paper(
     if number is None or measure.value is None:
         return replace(comparison, verdict=_judge_text(text, paper))
     tolerance = _compute_tolerance(measure, paper, number, confidence)
+    difference = measure.value - number
     verdict = _judge_number(measure, measure.value, paper, number, tolerance)
+    # The digits of the paper stay equal to the paper, whatever the margin.
+    if verdict != EQUAL and _is_inside(difference, tolerance, margin, confidence):
+        verdict = EQUIVALENT
     if not verdict:
         reason = "; ".join(filter(None, (reason, NO_INTERVAL)))
     return replace(
         comparison,
         reason=reason,
-        difference=measure.value - number,
+        difference=difference,
         verdict=verdict,
         tolerance=tolerance,
     )
@@ -230,6 +247,26 @@ def _judge_number(
     if tolerance is not None and abs(value - number) <= tolerance:
         return COMPATIBLE
     return DIFFERS
+
+
+def _is_inside(
+    difference: float, tolerance: float | None, margin: float | None, confidence: float
+) -> bool:
+    """Return whether the interval of a difference for two one-sided tests lies inside a margin.
+
+    Args:
+        difference: Our number minus the paper value.
+        tolerance: Half width of the interval of the difference with this confidence; None without
+            an interval.
+        margin: The margin; None without one.
+        confidence: Coverage of the intervals, between 0 and 1.
+    """
+    if tolerance is None or margin is None:
+        return False
+    # Each of two tests at the level 1 - confidence has the quantile of one side.
+    quantile = NormalDist().inv_cdf(confidence)
+    half = tolerance * quantile / NormalDist().inv_cdf((1 + confidence) / 2)
+    return abs(difference) + half < margin
 
 
 def _compute_tolerance(
