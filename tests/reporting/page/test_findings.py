@@ -191,7 +191,7 @@ def test_a_model_at_chance_is_in_the_sentence_like_a_good_one():
     models[0] = replace(models[0], accuracy=replace(models[0].accuracy, images=2))
     assert describe_findings(models) == [
         "clip prefers the caption to a false text, its foil, in 52 % [38, 68] on existence; guessing gives 50 %.",
-        "Too few items to say how accurate scorer (n = 40) is.",
+        "Too few items for the accuracy of scorer (n = 40).",
     ]
 
 

@@ -86,9 +86,10 @@ def read_result_rows(
     group_scores = _read_group_scores(results)
     rows: list[ResultRow] = []
     for accuracy in sorted(accuracies, key=lambda record: models.index(record.model)):
+        t_shap, player_share = NOT_MEASURED, None
         share = shares.get((accuracy.model, accuracy.dataset, accuracy.setting))
-        t_shap = share.measure if share else NOT_MEASURED
-        player_share = share.player_share if share else None
+        if share:
+            t_shap, player_share = share.measure, share.player_share
         if accuracy.dataset == AVERAGE:
             # The average comes after the data sets of its model.
             t_shap = _average(
@@ -209,8 +210,9 @@ def _describe_floor(rows: Sequence[ResultRow]) -> str:
     floors = [row.player_share for row in rows if row.player_share is not None]
     if not floors:
         return ""
-    lowest, highest = f"{min(floors):.0f}", f"{max(floors):.0f}"
-    share = lowest if lowest == highest else f"{lowest} to {highest}"
+    # Equal ends are said once.
+    ends = dict.fromkeys((f"{min(floors):.0f}", f"{max(floors):.0f}"))
+    share = " to ".join(ends)
     return f"If all players contributed alike, it would be {share} %, the share of players that are text"
 
 

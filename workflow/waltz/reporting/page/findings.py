@@ -557,13 +557,14 @@ def _describe_positions(models: Sequence[ModelFinding]) -> list[str]:
     for model in models:
         models_by_position.setdefault(model.position, []).append(model)
     undecided = models_by_position.pop(UNKNOWN, [])
+    floor = "the share of players that are text"
     clauses: list[str] = []
     for position, phrase in POSITIONS.items():
         if position in models_by_position:
             names = _name_models(models_by_position[position], _format_t_shap)
-            # The first clause says what the other ones are about.
-            floor = "it" if clauses else "the share of players that are text"
             clauses.append(f"{phrase} {floor} for {names}")
+            # The first clause says what the other ones are about.
+            floor = "it"
 
     # Models with too few items come last, or get a separate sentence if no other model has a
     # clause.
@@ -606,8 +607,7 @@ def _describe_accuracy(models: Sequence[ModelFinding], subject: str) -> list[str
         sentences.append("Too few items to say how accurate the models are.")
     elif too_small:
         names = _name_models(too_small, lambda model: f"n = {model.accuracy.n}")
-        verb = "is" if len(too_small) == 1 else "are"
-        sentences.append(f"Too few items to say how accurate {names} {verb}.")
+        sentences.append(f"Too few items for the accuracy of {names}.")
     return sentences
 
 

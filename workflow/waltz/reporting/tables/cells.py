@@ -230,9 +230,12 @@ class VerdictCounts:
         n_equal, n_compatible = self.kinds[EQUAL], self.kinds[COMPATIBLE]
         n_equivalent = self.kinds[EQUIVALENT]
         n_different = self.compared - n_equal - n_equivalent - n_compatible
+        clauses = [f"{n_equal} are equal"]
         # Without a margin, nothing is shown to be equivalent.
-        equivalent = f" {n_equivalent} equivalent," if n_equivalent else ""
-        return f"{n_equal} are equal,{equivalent} {n_compatible} compatible and {n_different} different"
+        if n_equivalent:
+            clauses.append(f"{n_equivalent} equivalent")
+        clauses.append(f"{n_compatible} compatible and {n_different} different")
+        return ", ".join(clauses)
 
     def share(self, kind: str) -> float:
         """Return the share of cells of a kind in all cells, between 0 and 1; 0 without cells."""
