@@ -747,8 +747,30 @@ def test_excesses_stand_next_to_cc_shap_of_models_that_were_run_without_a_verdic
     assert (measured.value, measured.n, measured.verdict) == (0.1, 80, "")
     assert get_key(measured) == ("cc_shap_cot:excess", *names)
     assert {model for _, model, _, _ in excesses} == {"gpt2"}
-    # Two data sets and kinds of explanation.
-    assert len(excesses) == 4
+    # Two data sets; no model has an excess of post-hoc explanations.
+    assert len(excesses) == 2
+
+
+def test_corrected_t_shap_stands_next_to_t_shap_where_one_can_be_corrected():
+    declaration, paper = TABLES["thesis-4.2"], read_paper_table("thesis-4.2")
+    names = ("lxmert", "existence", "alignment")
+    t_shap = NumberKey("shares", "t_shap:caption", *names)
+    corrected = t_shap._replace(metric="t_shap_corrected:caption")
+    numbers = {t_shap: Number(Measure(50.0, 90, 48.0, 52.0))}
+    study = build_study(declaration, paper)
+    cells = build_cells(declaration, "published", numbers, paper, study)
+    assert "t_shap_c_corrected" not in {cell.metric for cell in cells}
+
+    numbers[corrected] = Number(Measure(49.0, 90, 46.0, 52.0))
+    cells = build_cells(declaration, "published", numbers, paper, study)
+    shown = [cell for cell in cells if cell.metric == "t_shap_c_corrected"]
+    assert {cell.model for cell in shown} == {"lxmert"}
+    (measured,) = [cell for cell in shown if cell.is_filled]
+    assert (measured.dataset, measured.value, measured.ci_low, measured.ci_high) == (
+        *("existence", 49.0, 46.0),
+        52.0,
+    )
+    assert (measured.verdict, measured.paper_value) == ("", None)
 
 
 @pytest.mark.parametrize("table", ["thesis-C.25", "decoders-paper-3"])

@@ -45,6 +45,7 @@ from waltz.attribution.t_shap import (
 )
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling
+from waltz.core.measure import Measure
 from waltz.core.schema import MeasurementRecord
 from waltz.fidelity import EQUATIONS
 from waltz.measures.controls import Reload, randomize_weights
@@ -289,10 +290,12 @@ def measure_permutations(
     )
     text_shares = [100 * table.tokens / table.players for table in tables]
     share_of_players = average(text_shares, clusters, model, resampling)
+    # Noise pulls T-SHAP towards this share.
     rows.append(
-        # Noise pulls T-SHAP towards this share.
         _build_row("t_shap", share_of_players, model=model, factor="share of players")
     )
+    captions = Measure(len(tables), len(tables))
+    rows.append(_build_row("captions", captions, model=model))
     needed = average(needed_evaluations, clusters, model, resampling)
     rows.append(_build_row("evaluations_for_1_point", needed, model=model))
     return rows

@@ -263,7 +263,7 @@ class _ProfileTable:
             position._replace(metric=own_metric)
             for own_metric, metric in self.declaration.own_metrics.items()
             for position in positions
-            if position.metric == metric
+            if position.metric == metric and own_metric not in self.unmeasured_metrics
         ]
         if self.declaration.adds_own_datasets:
             # The paper's setting of a data set that it lacks is unknown, so it is empty.
@@ -271,8 +271,20 @@ class _ProfileTable:
                 Position(metric, dataset, "")
                 for dataset in self._list_further_datasets()
                 for metric in self.declaration.sources
+                if metric not in self.unmeasured_metrics
             ]
         return positions
+
+    @cached_property
+    def unmeasured_metrics(self) -> set[str]:
+        """Metrics that the paper lacks and no model has a number of; they get no cells."""
+        measured = {(key.kind, key.metric) for key in self.numbers}
+        unmeasured = set(self.declaration.own_metrics)
+        for metric in self.declaration.own_metrics:
+            for source in self.declaration.sources[metric]:
+                if (source.kind, source.metric) in measured:
+                    unmeasured.discard(metric)
+        return unmeasured
 
     def _list_further_datasets(self) -> list[str]:
         """Return the data sets of the study that have numbers and that the paper lacks."""

@@ -84,7 +84,8 @@ class Declaration:
         side_metrics: Metrics that get a separate column; their cell stands in the row of the metric
             that their setting names.
         own_metrics: Metrics that the paper lacks, each with the metric of the paper in whose cells
-            it is shown, as rows of their own, for models that were run.
+            it is shown, as rows of their own, for models that were run; one that no model has a
+            number of is not shown.
         model_kinds: Kinds of models in the table (ENCODER, LANGUAGE, VISION); empty for tables
             without models.
         paper_table_ids: Ids of the paper tables that it is compared with; None means the paper
