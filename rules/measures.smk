@@ -11,6 +11,7 @@ MEASURED_DECODERS = PLAN.select_measured_models("vision")
 ENCODERS_OF = {
     "bias": MEASURED_ENCODERS,
     "multiverse": MEASURED_ENCODERS,
+    "reliability": MEASURED_ENCODERS,
     "controls": MEASURED_ENCODERS,
     "released_faults": MEASURED_ENCODERS,
     "ground_truth": RULERS,
@@ -19,6 +20,7 @@ ENCODERS_OF = {
 DECODERS_OF = {
     "bias": [],
     "multiverse": [],
+    "reliability": MEASURED_DECODERS,
     "controls": MEASURED_DECODERS,
     "released_faults": MEASURED_DECODERS,
     "ground_truth": [],
@@ -29,7 +31,7 @@ DECODERS = ask(DECODERS_OF.get, "{measurement}")
 
 
 rule measure:
-    """One measurement with models: bias, multiverse, controls, released_faults, ground_truth or ceiling."""
+    """One measurement with models: bias, multiverse, reliability, controls, released_faults, ground_truth or ceiling."""
     input:
         rows=expand("<results>/benchmark/{dataset}.parquet", dataset=SHOWN_DATASETS),
         images=images_of(SHOWN_DATASETS),

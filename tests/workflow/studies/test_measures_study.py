@@ -26,6 +26,10 @@ MEASURES = {
         **{"decoder_sample": 1, "permutations": 1, "tokens": 3},
     },
     "multiverse": {"sample": 1, "evaluations": 120, "cross_items": 1},
+    "reliability": {
+        **{"sample": 2, "decoder_sample": 2, "seeds": 2},
+        **{"permutations": 1, "tokens": 3},
+    },
     "released_faults": {
         "sample": 1,
         "evaluations": 120,

@@ -518,16 +518,16 @@ def compute_choice_t_shap(
     encoder: Encoder,
     item: Item,
     choice: Choice,
-    evaluations: int,
+    evaluations: int | None,
     seed: int,
     logits: KnownLogits,
 ) -> float:
     """Return T-SHAP of a caption under a choice, in percent, and add newly evaluated logits to
-    `logits`.
+    `logits`; without `evaluations`, as many coalitions as ten permutations need.
     """
     # Some choices fix the estimator: probabilities of late fusion, and profile `published`.
     estimator = choice.estimator
-    budget: int | None = evaluations
+    budget = evaluations
     if choice.outcome == "probability" and estimator == "auto" and encoder.late:
         estimator = "permutation"  # the shortcut of late fusion needs a dot product; a probability is not one
     if choice.fidelity is PUBLISHED:

@@ -982,6 +982,25 @@ class Multiverse(Section):
     """Number of items under crossed choices, spread over the data sets."""
 
 
+class Reliability(Section):
+    """Variance of T-SHAP and CC-SHAP between items, seeds, masks, grids and prompts, and the numbers
+    of seeds and items that an order needs.
+    """
+
+    sample: Annotated[int, Field(ge=2, le=1_000_000)]
+    """Number of items of each data set that encoders score."""
+    decoder_sample: Annotated[int, Field(ge=2, le=1_000_000)]
+    """Number of items of each data set that decoders explain."""
+    seeds: Annotated[int, Field(ge=2, le=1_000)]
+    """Number of seeds. One seed draws ten permutations of a caption's players, as published, or
+    `permutations` of a prompt's players.
+    """
+    permutations: Draws
+    """Permutations of a decoder's prompt."""
+    tokens: Draws
+    """Largest number of tokens of a decoder's explanation."""
+
+
 class GroundTruth(Section):
     """T-SHAP where the share of text is known: rulers, and scores that are built to mislead it."""
 
@@ -1053,6 +1072,10 @@ class Measures(Section):
     multiverse: Multiverse | None = None
     """Choices that papers leave open, one at a time and crossed, and whether rankings by T-SHAP
     survive them.
+    """
+    reliability: Reliability | None = None
+    """Variance of T-SHAP and CC-SHAP between items, seeds, masks, grids and prompts, and the numbers
+    of seeds and items that an order needs.
     """
     released_faults: ReleasedFaults | None = None
     """Deviations of the released code from the definitions, switched on one by one."""
