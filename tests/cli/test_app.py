@@ -10,7 +10,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import waltz
-from waltz.cli.app import COMMANDS, LazyCommand, app, name_module
+from waltz.cli.app import COMMANDS, LazyCommand, _expand_home, app, name_module
 
 HEAVY = (
     "inflect",
@@ -42,6 +42,13 @@ def test_each_command_has_help(name):
         f"waltz {name}" in " ".join(result.output.split())
         or f" {name} [OPTIONS]" in result.output
     )
+
+
+@pytest.mark.parametrize("form", ["~/{}", "--on=~/{}", "--on", "a~/{}"])
+def test_home_is_expanded_where_a_shell_leaves_it(monkeypatch, tmp_path, form):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    home = form.replace("a~/", "a!/").replace("~", str(tmp_path)).replace("a!/", "a~/")
+    assert _expand_home(form.format("x")) == home.format("x")
 
 
 def test_help_imports_nothing_heavy():

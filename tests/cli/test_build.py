@@ -121,7 +121,7 @@ def test_a_missing_file_is_named(data):
     result = run(data / "no.csv", "--images", data / "photos")
     assert (
         result.stderr
-        == f"waltz: {data / 'no.csv'}: no such file or folder; correct the path\n"
+        == f"waltz: {data / 'no.csv'}: no such file or folder; check the path\n"
     )
 
 

@@ -210,6 +210,15 @@ def test_a_device_is_a_variable_of_the_command(data):
         ),
         (["--model", "ruler-50", "--on", "no.csv"], "--on no.csv: no such file"),
         (
+            ["--model", "ruler-50", "--on", "https://a.example/no.csv"],
+            "no.csv: no such file; an address is not fetched: download the file",
+        ),
+        (["--model", "ruler-50", "--on", ""], "--on: unknown data (got ''"),
+        (
+            ["--model", "ruler-50", "--on", "tests/data/own"],
+            "tests/data/own: no such file; did you mean",
+        ),
+        (
             ["--model", "ruler-50", "--on", "scenes", "--images", "no"],
             "--images no: no such folder or archive",
         ),

@@ -425,7 +425,7 @@ ERRORS = {
     ),
     "no such file": (
         ["--model", "none.gguf"],
-        "none.gguf: no such file or folder; correct the path",
+        "none.gguf: no such file or folder;",
     ),
     "no such folder": (
         ["--model", "~no-one/model"],

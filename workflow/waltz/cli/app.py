@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -39,6 +40,8 @@ The module of a subcommand has its name, with `_` for `-`, and holds it as `app`
 
 UNDECODED = re.compile("[\udc80-\udcff]")
 """Pattern of a byte that is not UTF-8, in the form in which Python keeps it in an argument."""
+HOME = re.compile(r"(?P<option>(?:--[\w-]+=)?)~(?:/|$)")
+"""Pattern of the start of a path in the home folder, alone or behind the name of its option."""
 UsageError: Any = typer.BadParameter.__base__
 """Class of errors about an option or argument, from the copy of click that typer uses."""
 
@@ -63,6 +66,7 @@ class LazyCommand(TyperCommand):
         """
         command = get_command(importlib.import_module(name_module(str(self.name))).app)
         command.name = self.name
+        args = list(map(_expand_home, args))
         context = command.make_context(info_name, args, parent, **extra)
         parameters: list[Any] = list(command.params)
         # Texts are printed and stored later, which a byte that is not UTF-8 would break; only paths
@@ -81,6 +85,15 @@ class LazyCommand(TyperCommand):
                         parameter,
                     )
         return context
+
+
+def _expand_home(argument: str) -> str:
+    """Return an argument with the home folder for `~`, which shells leave behind `=` and within quotes."""
+    match = HOME.match(argument)
+    if match is None:
+        return argument
+    option = match["option"]
+    return f"{option}{Path(argument.removeprefix(option)).expanduser()}"
 
 
 class LazyGroup(TyperGroup):

@@ -31,7 +31,12 @@ from waltz.cli.run.written_study import (
     run_written_study,
     shorten,
 )
-from waltz.core.errors import UserError, build_name_error, check_name
+from waltz.core.errors import (
+    UserError,
+    advise_on_missing_file,
+    build_name_error,
+    check_name,
+)
 from waltz.core.files.user_modules import find_module_file
 
 if TYPE_CHECKING:
@@ -233,12 +238,18 @@ def _check_file(name: str, images: Path | None, columns: Columns) -> None:
     """Refuse a name of `--on` that is no file of pairs."""
     from waltz.sources.tables import TABLE_SUFFIXES
 
-    if Path(name).exists():
-        _check_pairs(Path(name), images, columns)
+    path = Path(name)
+    if name and path.exists():
+        _check_pairs(path, images, columns)
         return
-    if Path(name).suffix.lower() in TABLE_SUFFIXES:
-        raise UserError(f"--on {name}: no such file; check the path")
-    raise build_name_error("--on", "data", name, (*NAMED_DATA, "a file of pairs"))
+    advice = advise_on_missing_file(name)
+    # A name without its end is meant for the file next to it.
+    for suffix in TABLE_SUFFIXES:
+        if name and path.with_name(f"{path.name}{suffix}").exists():
+            raise UserError(f"--on {name}: no such file; did you mean {name}{suffix}?")
+    if path.suffix.lower() in TABLE_SUFFIXES or "/" in name:
+        raise UserError(f"--on {name}: no such file; {advice}")
+    raise build_name_error("--on", "data", name, (*NAMED_DATA, "a FILE"))
 
 
 def _is_named(on: str, checkout: Path) -> bool:

@@ -14,6 +14,7 @@ import typer
 
 from waltz.core.errors import (
     UserError,
+    advise_on_missing_file,
     find_closest,
     get_first_line,
     list_names,
@@ -80,7 +81,9 @@ def check_inputs(*files: Path | None) -> None:
     """
     for file in filter(None, files):
         if not file.exists():
-            raise UserError(f"{file}: no such file or folder; correct the path")
+            raise UserError(
+                f"{file}: no such file or folder; {advise_on_missing_file(file)}"
+            )
 
 
 def check_outputs(**files: Path | None) -> None:

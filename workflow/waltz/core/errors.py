@@ -18,6 +18,10 @@ SYSTEM_ERRORS = {
 """Message for each error number of the operating system that a user can correct."""
 
 
+ADDRESS = re.compile("(?:https?|s3|gs|hf|file):/")
+"""Pattern of the start of an address; a path object keeps one of its two slashes."""
+
+
 class UserError(Exception):
     """Mistake that the user can correct: a bad file, a misspelled key, a missing download.
 
@@ -116,6 +120,13 @@ def list_names(names: Iterable[str], conjunction: str = "or") -> str:
     if len(listed) < 2:
         return "".join(listed)
     return f"{', '.join(listed[:-1])} {conjunction} {listed[-1]}"
+
+
+def advise_on_missing_file(path: object) -> str:
+    """Return what to do about a file that does not exist; an address is not fetched."""
+    if ADDRESS.match(str(path)):
+        return "an address is not fetched: download the file and name it"
+    return "check the path"
 
 
 def build_name_error(

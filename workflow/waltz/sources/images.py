@@ -142,7 +142,7 @@ def open_images(path: str | Path) -> Iterator[ImageSource]:
             yield _open_tar(path, tar)
     else:
         raise UserError(
-            f"{path}: not a folder, zip or tar, nor a data set with images; get the file again"
+            f"{path}: not a folder, zip or tar, nor a data set with images; name one of these, or get the file again"
         )
 
 

@@ -24,7 +24,7 @@ from typing import IO, Any, Literal
 import ijson
 import numpy as np
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, advise_on_missing_file
 from waltz.core.files.json_objects import (
     JsonObject,
     RepeatedKeyError,
@@ -411,7 +411,9 @@ def _open(path: str | Path) -> IO[bytes]:
     try:
         return Path(path).open("rb")
     except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
+        raise UserError(
+            f"{path}: no such file; {advise_on_missing_file(path)}"
+        ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot be opened: {error.strerror}") from None
 
