@@ -1,4 +1,4 @@
-"""Multiverse of T-SHAP: changes of players, and the survival of rankings worked by hand."""
+"""Multiverse of T-SHAP: changes of players, and agreement of rankings worked by hand."""
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from waltz.measures.multiverse import (
     add_special_tokens,
     build_choice_rows,
     change_grid,
+    compare_halves,
     compute_choice_t_shap,
     compute_kendall_tau,
     cross_choices,
@@ -73,7 +74,7 @@ def test_kendalls_tau_worked_by_hand():
     assert compute_kendall_tau([1, 2], [2, 1]) == -1
 
 
-def test_the_share_of_choices_that_keep_a_ranking():
+def test_the_mean_agreement_of_choices_with_the_reference():
     items = {name: [Item(name, name, name, PICTURE, "", "")] for name in "ab"}
     plain = {"one": {"a": [10.0], "b": [20.0]}, "two": {"a": [30.0], "b": [40.0]}}
     swapped = {"one": {"a": [60.0], "b": [70.0]}, "two": {"a": [40.0], "b": [30.0]}}
@@ -92,13 +93,27 @@ def test_the_share_of_choices_that_keep_a_ranking():
         for row in rows
     }
     # Models change places under one choice of two.
-    assert values["", "all", "all", "ranking_survives"] == 50
     assert values["", "all", "all", "kendall_tau"] == 0
-    assert values["", "all", "other", "ranking_survives"] == 0
-    assert values["one", "all", "all", "ranking_survives"] == 100
-    assert values["two", "all", "all", "ranking_survives"] == 50
+    assert values["", "all", "other", "kendall_tau"] == -1
+    assert values["one", "all", "all", "kendall_tau"] == 1
+    assert values["two", "all", "all", "kendall_tau"] == 0
     assert values["one", "grid", "other", "t_shap_difference"] == 50
     assert values["two", "grid", "other", "kendall_tau"] == -1
+
+
+def test_halves_of_the_items_agree_as_far_as_the_items_do():
+    # Data set c has too few items to be split.
+    shares = {
+        "apart": {"a": [1.0, 2], "b": [8.0, 9], "c": [5.0]},
+        "mixed": {"a": [0.0, 3], "b": [1.0, 2], "c": [5.0]},
+    }
+    rows = {row.model: row for row in compare_halves(shares, "cross", 1)}
+    assert rows["apart"].measure.value == 1
+    # One half has 0 before 1 or 2, the other 3 after the other: the halves never agree.
+    assert rows["mixed"].measure.value == -1
+    # Means of models: the mixed ones are below the others, whichever items a half has.
+    assert rows[""].measure.value == 1
+    assert {row.factor for row in rows.values()} == {"other items"}
 
 
 def test_every_combination_is_crossed_once_and_the_reference_is_first():

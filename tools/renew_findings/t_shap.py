@@ -130,12 +130,6 @@ FINDINGS: dict[str, Source] = {
         for model in (CLIP, MATCHER)
     },
     **{
-        f"survives_{model or 'models'}_cross": Source(
-            "multiverse", "ranking_survives", model, "cross", "all", decimals=0
-        )
-        for model in ("", CLIP, MATCHER)
-    },
-    **{
         f"order_{model}_{level}": Source(
             "multiverse", "kendall_tau", model, f"cross, {factor}", level, decimals=2
         )

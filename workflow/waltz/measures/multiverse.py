@@ -223,7 +223,7 @@ Levels = tuple[str, ...]
 """Levels of a combination, in the order of `CROSSED`."""
 ChoiceName = tuple[str, str]
 """Factor and level of a choice."""
-Shares = Mapping[str, Mapping[str, Sequence[float]]]
+Shares = Mapping[str, Mapping[str, Sequence[float] | np.ndarray]]
 """T-SHAP in percent of each item, by model and data set."""
 SharesByChoice = Mapping[ChoiceName, Shares]
 KnownLogits = dict[tuple[tuple[Change, ...], Fidelity], dict[bytes, np.ndarray]]
@@ -232,6 +232,8 @@ them.
 """
 
 REFERENCE: ChoiceName = ("reference", "equations")
+SPLITS = 200
+"""Number of random halves of the items whose rankings are compared within one choice."""
 
 
 def measure_multiverse(
@@ -251,12 +253,13 @@ def measure_multiverse(
         seed: Seed of the sample and of the estimators.
         resampling: Resampling of scenes.
     """
-    # One read serves both parts: the choices one at a time, and the crossed choices.
+    # One read serves both parts: the choices one at a time, and the crossed choices. Rankings of
+    # other items need twice as many.
     per_dataset = -(-settings.cross_items // len(datasets))  # rounded up
     items_read = {}
     for dataset in datasets:
         items_read[dataset.name] = read_item_sample(
-            dataset, max(settings.sample, per_dataset), seed
+            dataset, 2 * max(settings.sample, per_dataset), seed
         )
     rows = _vary_one_factor(encoders, items_read, settings, seed, resampling)
     rows += _cross_factors(encoders, items_read, settings, seed, resampling)
@@ -284,6 +287,15 @@ def _vary_one_factor(
     varied = [name for name in shares if name[0] not in ("reference", "seed")]
     rows = build_choice_rows(shares, items, REFERENCE, resampling)
     rows += summarize_rankings(shares, REFERENCE, {("one at a time", "all"): varied})
+    # Two halves of twice the sample are as large as the sample that choices are compared on.
+    doubled = {
+        name: dataset_items[: 2 * settings.sample]
+        for name, dataset_items in items_read.items()
+    }
+    plain = _attribute(
+        encoders, doubled, {REFERENCE: choices[REFERENCE]}, settings.evaluations, seed
+    )
+    rows += compare_halves(plain[REFERENCE], "one at a time", seed)
     return rows
 
 
@@ -317,6 +329,11 @@ def _cross_factors(
             groups[f"cross, {factor}", level] = names
     rows = build_choice_rows(shares, items, reference, resampling)
     rows += summarize_rankings(shares, reference, groups)
+    doubled = spread_items(items_read, 2 * settings.cross_items)
+    plain = _attribute(
+        encoders, doubled, {reference: choices[reference]}, settings.evaluations, seed
+    )
+    rows += compare_halves(plain[reference], "cross", seed)
     return rows
 
 
@@ -406,8 +423,7 @@ def summarize_rankings(
     reference: ChoiceName,
     groups: Mapping[ChoiceName, Sequence[ChoiceName]],
 ) -> list[MeasurementRecord]:
-    """Return for each group of choices mean Kendall's tau, and the percent of choices that keep the
-    whole ranking.
+    """Return for each group of choices mean Kendall's tau with the rankings of the reference.
 
     Args:
         shares: T-SHAP by choice.
@@ -422,23 +438,58 @@ def summarize_rankings(
                 taus_of.setdefault(model, []).append(tau)
         for model, taus in taus_of.items():
             mean = float(np.mean(taus))
-            # A ranking survives if it is the same in all pairs, that is for a tau of 1.
-            survives = float(100 * np.mean(np.array(taus) == 1))
             rows.append(
                 _build_row(
                     "kendall_tau", Measure(mean, len(taus)), factor, level, model=model
                 )
             )
-            rows.append(
-                _build_row(
-                    "ranking_survives",
-                    Measure(survives, len(taus)),
-                    factor,
-                    level,
-                    model=model,
-                )
-            )
     return rows
+
+
+def compare_halves(shares: Shares, level: str, seed: int) -> list[MeasurementRecord]:
+    """Return mean Kendall's tau between the rankings of two halves of the items of one choice: what
+    other items change.
+
+    Args:
+        shares: T-SHAP of twice as many items as choices are compared on.
+        level: Level of the rows.
+        seed: Seed of `SPLITS` random splits.
+    """
+    # The rankings of both halves of each split, compared like those of two choices.
+    generator = np.random.default_rng(seed)
+    taus_of: dict[str, list[float]] = {}
+    for _ in range(SPLITS):
+        first, second = _split_items(shares, generator)
+        for model, tau in compare_rankings(first, second).items():
+            taus_of.setdefault(model, []).append(tau)
+    rows = []
+    for model, taus in taus_of.items():
+        mean = Measure(float(np.mean(taus)), SPLITS)
+        rows.append(_build_row("kendall_tau", mean, "other items", level, model=model))
+    return rows
+
+
+def _split_items(
+    shares: Shares, generator: np.random.Generator
+) -> tuple[Shares, Shares]:
+    """Return two random halves of the items of each data set, the same for all models.
+
+    Data sets of one item are left out.
+    """
+    first: dict[str, dict[str, np.ndarray]] = {model: {} for model in shares}
+    second: dict[str, dict[str, np.ndarray]] = {model: {} for model in shares}
+    # All models have the same items, so that one order serves them all.
+    sizes = {name: len(values) for name, values in next(iter(shares.values())).items()}
+    for dataset, size in sizes.items():
+        half = size // 2
+        if half == 0:
+            continue
+        order = generator.permutation(size)
+        for model, by_dataset in shares.items():
+            values = np.asarray(by_dataset[dataset])[order]
+            first[model][dataset] = values[:half]
+            second[model][dataset] = values[half : 2 * half]
+    return first, second
 
 
 def compare_rankings(first: Shares, second: Shares) -> dict[str, float]:
@@ -457,7 +508,9 @@ def compare_rankings(first: Shares, second: Shares) -> dict[str, float]:
     return taus
 
 
-def _average_each(by_dataset: Mapping[str, Sequence[float]]) -> list[float]:
+def _average_each(
+    by_dataset: Mapping[str, Sequence[float] | np.ndarray],
+) -> list[float]:
     """Return mean T-SHAP of each data set."""
     return [float(np.mean(values)) for values in by_dataset.values()]
 
@@ -470,7 +523,9 @@ def _average_models(shares: Shares) -> list[float]:
     ]
 
 
-def _concatenate_datasets(by_dataset: Mapping[str, Sequence[float]]) -> np.ndarray:
+def _concatenate_datasets(
+    by_dataset: Mapping[str, Sequence[float] | np.ndarray],
+) -> np.ndarray:
     return np.concatenate([np.asarray(values) for values in by_dataset.values()])
 
 

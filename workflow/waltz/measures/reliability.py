@@ -375,6 +375,7 @@ def summarize_items(
     rows = describe_components(items, components, resampling)
     rows += describe_order(items, components, resampling)
 
+    # Items belong to data sets; the mean of a data set is taken over its items.
     values, names = crossed.nest_items()
     # An order of data sets needs several of them, with several items each.
     if min(values.shape[:2]) < 2:

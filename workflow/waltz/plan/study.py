@@ -969,8 +969,8 @@ class ReleasedFaults(Section):
 
 
 class Multiverse(Section):
-    """Choices that papers leave open, one at a time and crossed, and whether rankings by T-SHAP
-    survive them.
+    """Choices that papers leave open, one at a time and crossed, and how they change rankings by
+    T-SHAP.
     """
 
     sample: Count
@@ -1070,8 +1070,8 @@ class Measures(Section):
     explanations.
     """
     multiverse: Multiverse | None = None
-    """Choices that papers leave open, one at a time and crossed, and whether rankings by T-SHAP
-    survive them.
+    """Choices that papers leave open, one at a time and crossed, and how they change rankings by
+    T-SHAP.
     """
     reliability: Reliability | None = None
     """Variance of T-SHAP and CC-SHAP between items, seeds, masks, grids and prompts, and the numbers
