@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
-from scipy.stats import spearmanr
+from scipy.special import logit
+from scipy.stats import spearmanr, t
 
 from stand_ins.records import build_evaluation, build_items
 from waltz.attribution.encoder_rows import attribute_texts_of_items
@@ -17,6 +18,7 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.summary import (
     _collect_correctness,
     _compute_rho,
+    bound_common_error,
     build_share_records,
     compute_player_share,
     correlate_correctness_with_t_shap,
@@ -48,6 +50,7 @@ def row(share, se=None, image="one", role="caption", profile="published", **more
         "t_shap_se": se,
         "t_shap_corrected": None,
         "player_share": 0.25,
+        "requested": None,
         "reason": None,
         "error": None,
         **more,
@@ -95,6 +98,32 @@ def test_a_summary_worked_by_hand():
         ReasonCount("too long", 2),
     ]
     assert 10 <= summary.measure.ci_low < 60 < summary.measure.ci_high <= 95
+
+
+def test_one_seed_for_all_items_widens_the_interval_and_own_seeds_do_not():
+    requested = [310, 310, 310, 330, 330, 350]
+    errors = [0.03, 0.06, 0.03, 0.02, 0.02, 0.05]
+    shares = [0.3, 0.5, 0.4, 0.6, 0.45, 0.55]
+    rows = [
+        row(share, error, image, requested=count)
+        for share, error, image, count in zip(
+            shares, errors, "abcdef", requested, strict=True
+        )
+    ]
+    # Items of as many players are fully correlated, the three numbers of players independent.
+    common = np.sqrt(0.12**2 + 0.04**2 + 0.05**2) / 6
+    assert bound_common_error(pd.DataFrame(rows)) == pytest.approx(common)
+
+    def compute_error(profile):
+        of_profile = [{**one, "profile": profile} for one in rows]
+        measure = mean_t_shap(of_profile, "d", HOW)
+        ends = logit(np.array([measure.ci_low, measure.ci_high]) / 100)
+        share = measure.value / 100
+        # Half of the interval on the logit, in standard errors of the share.
+        return np.ptp(ends) / 2 / t.ppf(0.975, 5) * share * (1 - share)
+
+    own, shared = compute_error("equations"), compute_error("published")
+    assert shared == pytest.approx(np.hypot(own, common))
 
 
 def test_corrected_shares_have_a_mean_where_a_correction_changes_one():

@@ -38,7 +38,7 @@ TextKey = tuple[str, ...]
 GROUP_COLUMNS = ["role", "profile", "setting"]
 SHARE_COLUMNS = [
     *GROUP_COLUMNS,
-    *("item_id", "image", "reason", "error"),
+    *("item_id", "image", "reason", "error", "requested"),
     *("t_shap", "t_shap_se", "t_shap_corrected"),
 ]
 """Columns of `AttributionRecord` from which shares are computed; the others, with a value for each
@@ -252,8 +252,8 @@ def summarize_attributions(
     with correctness stays empty.
 
     The interval of mean T-SHAP covers the variation between images and the sampling noise of the
-    estimator, since it resamples the estimates as they are. The sampling noise is also reported
-    separately.
+    estimator: of items with their own seeds, since it resamples the estimates as they are, and of
+    items with one seed by `bound_common_error`. The sampling noise is also reported separately.
 
     Args:
         dataset: Name of the data set, which separates its bootstrap draws from the draws of other
@@ -283,18 +283,27 @@ def summarize_attributions(
 
     shares = defined["t_shap"].to_numpy(np.float64)
     images = defined["image"].fillna(NO_IMAGE).tolist()
-    measure = compute_mean((100.0 * shares).tolist(), images, dataset, resampling)
+    common_error = 0.0
+    if get_fidelity(str(first["profile"])).estimator_seed == "run":
+        common_error = 100 * bound_common_error(defined)
+    measure = compute_mean(
+        (100.0 * shares).tolist(),
+        images,
+        dataset,
+        resampling,
+        common_error=common_error,
+    )
     record = replace(record, measure=measure, sd=100 * float(np.std(shares)))
     if measure.value is not None:
         record = replace(record, mm_skew=classify_skew(measure.value / 100))
-    corrected = _average_corrected(defined, dataset, resampling)
+    corrected = _average_corrected(defined, dataset, resampling, common_error)
     record = replace(
         record,
         corrected=corrected.value,
         corrected_low=corrected.ci_low,
         corrected_high=corrected.ci_high,
     )
-    record = _add_excess(record, defined, resampling)
+    record = _add_excess(record, defined, resampling, common_error)
     if sampled.empty:
         return record
 
@@ -309,8 +318,24 @@ def summarize_attributions(
     return record
 
 
+def bound_common_error(items: pd.DataFrame) -> float:
+    """Return an upper bound, a share, of the standard error of mean T-SHAP that the permutations of
+    one seed leave.
+
+    Items with as many players, hence as many requested coalitions, have the same permutations, and
+    their errors are at most fully correlated. Other permutations are independent.
+
+    Args:
+        items: Frame with `t_shap_se` and `requested` of each item; an item without a standard error
+            counts as exact.
+    """
+    errors = items["t_shap_se"].astype(np.float64).fillna(0.0)
+    sums = errors.groupby(items["requested"], dropna=False).sum().to_numpy(np.float64)
+    return float(np.sqrt((sums**2).sum())) / len(items)
+
+
 def _average_corrected(
-    defined: pd.DataFrame, dataset: str, resampling: Resampling
+    defined: pd.DataFrame, dataset: str, resampling: Resampling, common_error: float
 ) -> Measure:
     """Return the mean of corrected T-SHAP in percent, or an undefined measure if the correction
     changes no item, or an item has none.
@@ -322,12 +347,20 @@ def _average_corrected(
     images = defined["image"].fillna(NO_IMAGE).tolist()
     # The correction of an item may leave 0 to 100.
     return compute_mean(
-        (100.0 * corrected).tolist(), images, dataset, resampling, bounds=None
+        (100.0 * corrected).tolist(),
+        images,
+        dataset,
+        resampling,
+        bounds=None,
+        common_error=common_error,
     )
 
 
 def _add_excess(
-    record: ShareRecord, defined: pd.DataFrame, resampling: Resampling
+    record: ShareRecord,
+    defined: pd.DataFrame,
+    resampling: Resampling,
+    common_error: float,
 ) -> ShareRecord:
     """Return a record with the mean share of players that are text, and the excess of T-SHAP over
     it.
@@ -344,7 +377,12 @@ def _add_excess(
     differences = 100 * (defined["t_shap"].to_numpy(np.float64) - player_shares)
     images = defined["image"].fillna(NO_IMAGE).tolist()
     excess = compute_mean(
-        differences.tolist(), images, record.dataset, resampling, bounds=None
+        differences.tolist(),
+        images,
+        record.dataset,
+        resampling,
+        bounds=None,
+        common_error=common_error,
     )
     return replace(
         record,

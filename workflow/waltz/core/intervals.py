@@ -194,9 +194,14 @@ def compute_mean(
     label: str,
     resampling: Resampling,
     bounds: Bounds | None = PERCENT,
+    common_error: float = 0.0,
 ) -> Measure:
-    """Return the mean of one number per item with its interval; arguments as of `resample` and
-    `compute_interval`.
+    """Return the mean of one number per item with its interval; other arguments as of `resample`
+    and `compute_interval`.
+
+    Args:
+        common_error: Standard error that all items have in common, which resamples do not show; its
+            square is added to that of the bootstrap.
     """
     draws = bootstrap_means(
         values,
@@ -205,6 +210,8 @@ def compute_mean(
         seed=resampling.seed,
         label=label,
     )
+    if common_error:
+        draws = _add_common_error(draws, common_error, len(set(clusters)))
     return build_measure(
         float(np.mean(values)),
         len(values),
@@ -213,6 +220,28 @@ def compute_mean(
         len(set(clusters)),
         bounds,
     )
+
+
+def _add_common_error(
+    draws: np.ndarray, common_error: float, clusters: int
+) -> np.ndarray:
+    """Return draws with a deviation that gives the bootstrap's standard error together with a
+    common one; equal draws stay as they are.
+    """
+    error = _compute_error(draws, clusters) if clusters > 1 else 0.0
+    if not error:
+        return draws
+    center = draws.mean()
+    widened: np.ndarray = center + (draws - center) * math.hypot(
+        1, common_error / error
+    )
+    return widened
+
+
+def _compute_error(draws: np.ndarray, clusters: int) -> float:
+    """Return the standard error of a number from its draws, all of them finite."""
+    # Draws of m clusters out of m have the variance of a mean times (m - 1) / m.
+    return float(np.std(draws, ddof=1)) * math.sqrt(clusters / (clusters - 1))
 
 
 def build_measure(
@@ -335,8 +364,7 @@ def scale_number(
         clusters: Number of clusters that were drawn from, at least 2.
         bounds: Bounds of the number in its unit; None if it has none.
     """
-    # Draws of m clusters out of m have the variance of a mean times (m - 1) / m.
-    error = float(np.std(draws, ddof=1)) * math.sqrt(clusters / (clusters - 1))
+    error = _compute_error(draws, clusters)
     if bounds is None or not bounds[0] < value < bounds[1]:
         return ScaledNumber(value, error, None)
     lowest, highest = bounds
