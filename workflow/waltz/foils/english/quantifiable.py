@@ -54,6 +54,7 @@ PART_OF_PHRASE = "the noun phrase begins before the words that were found"
 MODIFIER = "the noun may modify another noun"
 AMONG_SEVERAL = "the preposition needs several things"
 QUESTION = "the text is a question"
+REQUEST = "the text is a request"
 ANOTHER_FITS = "the text speaks of one of several things, and the foil may fit another"
 SHARED_OUT = "several things may each have one of these"
 JOINT = "what the caption says needs several things"
@@ -62,6 +63,7 @@ SHARED_ARTICLE = "two nouns or adjectives share one determiner"
 UNCLEAR_PRONOUN = "a pronoun may refer to this noun or to another one"
 PREDICATE = "the noun says what another thing is"
 COMPARED = "the thing is only compared"
+MENTIONED_AGAIN = "the text mentions the thing twice"
 COUNTED_AGAIN = "a later word counts the things again"
 
 NEGATORS = {
@@ -156,6 +158,8 @@ UNCOUNTABLE = {
 """Nouns that are not counted in captions, beside those that inflect leaves unchanged."""
 WIDE = {"fog", "grass", "mist", "sand", "sky", "snow", "water", "wood"}
 """Substances and parts of a scene whose plural means one of them, too ("blue skies")."""
+ABSTRACT_ENDINGS = ("ance", "ence", "ity", "ness", "ship")
+"""Endings of abstract nouns of which one is several as well ("bears a resemblance")."""
 SINGLE_PARTS = {
     "beard", "belly", "body", "chest", "chin", "face", "forehead", "head", "mouth", "mustache", "neck", "nose",
     "stomach", "tongue", "torso", "waist",
@@ -216,11 +220,12 @@ DISTRIBUTORS = (
         words={"each", "every"},
         head=TokenPattern(relations={"nsubj", "nsubjpass"}, excluded_words=PICTURES),
     ),
+    TokenPattern(words={"both"}, head=TokenPattern(relations={"nsubj", "nsubjpass"})),
     TokenPattern(words={"everybody", "everyone"}),
 )
 """Words of subjects of whom each may have one thing; each image of a pair is one image."""
 EACH = TokenPattern(
-    words={"each", "every"},
+    words={"each", "either", "every"},
     relations={"det"},
     head=TokenPattern(relations={"dobj", "pobj"}, excluded_words={"other"}),
 )
@@ -236,6 +241,7 @@ NEGATOR = (
     TokenPattern(words={"difficult", "hard"}, relations={"acomp", "conj", "ROOT"}),
 )
 POSSESSIVE_OF_ONE = TokenPattern(words={"his", "her", "its", "my", "your", "'s", "’s"})
+ZERO = TokenPattern(words={"0", "zero"})
 NEGATION_OF_VERB = TokenPattern(relations={"neg"})
 CLAUSE_END = TokenPattern(parts_of_speech={"PUNCT", "CCONJ", "SCONJ", "VERB", "AUX"})
 DESCRIBED_THING = TokenPattern(relations={"nsubj", "nsubjpass", "dobj"})
@@ -276,12 +282,22 @@ MODIFIER_OF_NOUN = (
     # "in sitting poses"
     TokenPattern(tags={"VBG"}, before=TokenPattern(words={"and", "in", "of", "with"})),
 )
+GERUND = TokenPattern(
+    tags={"VBG"},
+    relations={"pcomp"},
+    head=TokenPattern(excluded_words={"after", "before", "by", "for", "from"}),
+)
+"""Participle of a noun that the parser took for an action ("inside glowing boxes")."""
 LINKS = {",", "and", "but", "or"}
 LINK_OF_ADJECTIVES = (
     TokenPattern(words=LINKS, before=TokenPattern(tags={"JJ", "VBN"})),
     TokenPattern(words=LINKS, before=TokenPattern(words=COLOURS)),
     # "an eye-level, wide shot"
     TokenPattern(words={","}, before=TokenPattern(before=TokenPattern(words=HYPHENS))),
+)
+COMMA = TokenPattern(words={","})
+MODIFIER_IN_LIST = TokenPattern(
+    parts_of_speech={"ADJ", "ADV", "NOUN", "PUNCT"}, excluded_words=PICTURES
 )
 ADJECTIVAL = TokenPattern(relations={"amod"})
 INFINITIVE_OF_VERB = TokenPattern(tags={"TO"}, relations={"aux"})
@@ -308,11 +324,16 @@ ONLY_VERB = (
 """Plural that is the only verb, if it is no thing ("a biker in red rides")."""
 PARTICIPLES = {"cut", "hit", "shut", "split", "spread"}
 """Participles that look like nouns ("a slice cut out of a cake")."""
+DEFINITE_ARTICLE = TokenPattern(words={"the"}, relations={"det"})
 ITS = TokenPattern(words={"its"}, head=TokenPattern(tags={"JJ", "VBG", "RB"}))
 POSSESSIVE = TokenPattern(tags={"PRP$"})
+IT_IS = TokenPattern(words={"'s", "’s"}, relations={"case"})
+"""The end of "it's", written for "its"."""
 CLAUSE = TokenPattern(relations={"ccomp", "csubj", "xcomp"})
 NAMING = TokenPattern(parts_of_speech={"NOUN", "PROPN", "PRON"})
 SEVERAL = TokenPattern(words={"all", "both", "they", "we", "people"})
+IMPERATIVE = TokenPattern(tags={"VB"}, relations={"ROOT"})
+PRESENT_OF_ONE = TokenPattern(tags={"VBZ"})
 VERB = TokenPattern(parts_of_speech={"VERB", "AUX"})
 UNIQUE = TokenPattern(tags={"JJS", "RBS"})
 """Superlatives, which one thing has alone ("the latest model")."""
@@ -353,7 +374,8 @@ POSSESSIVE_VERBS = {
 """Verbs whose object each of several subjects can have for itself ("men wear hats")."""
 POSSESSIVE_PREPOSITIONS = {"in", "on", "with", "of", "at", "by"}
 SPREAD = {
-    "assemble", "cluster", "disperse", "gather", "huddle", "intersperse", "scatter", "strew",
+    "assemble", "cluster", "collide", "converge", "disperse", "gather", "huddle", "intersect", "intersperse", "overlap",
+    "scatter", "strew",
 }  # fmt: skip
 """Verbs of which one thing is no subject ("scattered across the lawn")."""
 VARIETIES = {
@@ -381,7 +403,7 @@ def find_text_fault(doc: Doc) -> str | None:
     """Return the reason why a text asserts nothing about numbers of things; None where it may."""
     if doc.text.rstrip().endswith("?") or doc[:2].text.lower() == "how to":
         return QUESTION
-    return None
+    return REQUEST if IMPERATIVE.matches_any(doc[:1]) else None
 
 
 def _get_before(phrase: NounPhrase, count: int = 1) -> list[Token]:
@@ -419,7 +441,9 @@ def _begins_earlier(phrase: NounPhrase) -> bool:
     trees"), a modifier ("two shirtless" before "young boys"), or an adjective of a list ("a grey
     but" before "painted wall").
     """
-    patterns = FIRST_DETERMINER if phrase.determiners else MODIFIER_OF_NOUN
+    patterns = (*MODIFIER_OF_NOUN, GERUND)
+    if phrase.determiners:
+        patterns = FIRST_DETERMINER
     before = _get_before(phrase)
     if any(matches_one_of(token, patterns) for token in before):
         return True
@@ -434,6 +458,8 @@ def has_doubtful_verb(phrase: NounPhrase) -> bool:
     """
     if any(matches_one_of(token, CLAUSE_WORDS) for token in phrase.words[:-1]):
         return True
+    if _shares_verb(phrase) or _precedes_verb(phrase):
+        return True
     if _holds_participle(phrase) or _begins_with_number_of_others(phrase):
         return True
     own_words = {phrase.head.i}
@@ -442,6 +468,23 @@ def has_doubtful_verb(phrase: NounPhrase) -> bool:
     sentence = phrase.head.sent
     verbs = _find_doubtful_verbs(phrase.head.doc, sentence.start, sentence.end)
     return any(verb >= phrase.start for verb in verbs - own_words)
+
+
+def _shares_verb(phrase: NounPhrase) -> bool:
+    """Return True for one of several subjects that the parser gave one verb in the singular ("a
+    group, and a girl is saying").
+    """
+    verb = phrase.head.head
+    if not SUBJECT.matches(phrase.head) or len(SUBJECT.select(verb.children)) == 1:
+        return False
+    return PRESENT_OF_ONE.matches_any([verb, *verb.lefts])
+
+
+def _precedes_verb(phrase: NounPhrase) -> bool:
+    """Return True before a verb that the parser took for an adjective ("two paths intersect")."""
+    adjectives = filter(ADJECTIVE.matches, _get_after(phrase))
+    lemmas = (set(getAllLemmas(word.lower_)) for word in adjectives)
+    return any("VERB" in parts and "ADJ" not in parts for parts in lemmas)
 
 
 def _begins_with_number_of_others(phrase: NounPhrase) -> bool:
@@ -542,6 +585,8 @@ def _disagrees_with_subject(verb: Token) -> bool:
 def _is_negated(phrase: NounPhrase) -> bool:
     """Return True behind a word of negation, and where the clause of the phrase denies something."""
     sentence = phrase.head.sent
+    if ZERO.matches_any(phrase.determiners):
+        return True
     if NEGATION_OF_VERB.matches_any(phrase.head.head.children):
         return True
     return any(
@@ -737,14 +782,23 @@ def _may_modify_noun(phrase: NounPhrase) -> bool:
     doughnut"), and before a noun that the parser took for a verb ("fire hydrant").
     """
     after = _get_after(phrase, 2)
-    if any(_is_only_noun(token.lower_) for token in after[:1]):
+    if any(map(_is_only_noun, after[:1])) or _precedes_picture(phrase):
         return True
     tags = [token.tag_ for token in after]
     return len(tags) == 2 and tags[0] in {"VBN", "VBD", "JJ"} and tags[1] == "NN"
 
 
-def _is_only_noun(word: str) -> bool:
-    return is_in_wordnet(word) and set(getAllLemmas(word)) == {"NOUN"}
+def _is_only_noun(token: Token) -> bool:
+    is_known = NOUN.matches(token) or is_in_wordnet(token.lower_)
+    return is_known and set(getAllLemmas(token.lower_)) == {"NOUN"}
+
+
+def _precedes_picture(phrase: NounPhrase) -> bool:
+    """Return True for a noun of a list of modifiers of a picture ("an eye-level, wide shot")."""
+    later_words = phrase.head.doc[phrase.head.i + 1 :]
+    picture = next(filterfalse(MODIFIER_IN_LIST.matches, later_words), None)
+    is_list = COMMA.matches_any(_get_after(phrase))
+    return is_list and picture is not None and _is_among(picture.lower_, PICTURES)
 
 
 def _is_uncounted(phrase: NounPhrase) -> bool:
@@ -762,7 +816,7 @@ def _is_uncounted(phrase: NounPhrase) -> bool:
     if word in COLOURS:
         return True
     if determiners & SINGULAR_STARTS:  # "a background", "a coffee"
-        return False
+        return is_abstract(word) and word.endswith(ABSTRACT_ENDINGS)
     if word in SINGLE_PARTS and _is_part_of_one(phrase):
         return False
     if word in SINGLE_SCENES and DESCRIBED_THING.matches(phrase.head):
@@ -956,8 +1010,6 @@ def _is_fixed(phrase: NounPhrase) -> bool:
     if OF.matches_any(after):
         return is_abstract(word) or word in FIXED_BEFORE_OF
     determiners = [token.lower_ for token in phrase.determiners]
-    if determiners == ["a"]:  # "at a distance"
-        return word in UNCOUNTABLE and is_abstract(word)
     return determiners == ["the"] and (is_abstract(word) or word in FIXED_WITH_THE)
 
 
@@ -968,7 +1020,11 @@ def _shares_article(phrase: NounPhrase) -> bool:
     inner = {token.lower_ for token in phrase.words[:-1]}
     if len(inner & OPPOSITES) > 1 and inner & {"and", "or", "/", "&"}:
         return True
-    if _holds_list(phrase) or _begins_definite_list(phrase):
+    if (
+        _continues_possessions(phrase)
+        or _holds_list(phrase)
+        or _begins_definite_list(phrase)
+    ):
         return True
     # "a bathtub, window and sink" is a list, whose later nouns need no article.
     is_first = phrase.determiners or phrase.start == 0
@@ -982,6 +1038,14 @@ def _shares_article(phrase: NounPhrase) -> bool:
     is_conjunct = partner.dep_ == "conj" and partner.head == phrase.head
     is_single = is_conjunct and partner.tag_ == "NN"
     return is_single and not OWN_DETERMINER.matches_any(partner.lefts)
+
+
+def _continues_possessions(phrase: NounPhrase) -> bool:
+    """Return True for a later noun of a list behind one possessive ("her breasts, waist and hips")."""
+    if phrase.determiners or phrase.head.dep_ != "conj":
+        return False
+    owners = chain.from_iterable(noun.lefts for noun in phrase.head.conjuncts)
+    return POSSESSIVE.matches_any(owners)
 
 
 def _holds_list(phrase: NounPhrase) -> bool:
@@ -1034,12 +1098,33 @@ def _is_compared(phrase: NounPhrase) -> bool:
 
 def _is_counted_again(phrase: NounPhrase) -> bool:
     """Return True for several things of which a later word picks some ("two dogs, one all wet")."""
-    head = phrase.head
-    is_several = "pl" in list_numbers(head)
+    if "pl" not in list_numbers(phrase.head):
+        return False
     patterns = (COUNTED_LATER, COUNTED_BEHIND_COMMA, SOME_OF_THEM)
-    later_words = head.doc[head.i + 1 :]
+    later_words = phrase.head.doc[phrase.head.i + 1 :]
     has_later_count = any(matches_one_of(word, patterns) for word in later_words)
-    return is_several and (has_later_count or any(map(_counts_alone, later_words)))
+    return has_later_count or any(map(_counts_alone, later_words))
+
+
+def _is_mentioned_again(phrase: NounPhrase) -> bool:
+    """Return True for a thing that a text mentions with "a" and in a later sentence with "the"."""
+    return phrase.head in _find_repeated(phrase.head.doc)
+
+
+@lru_cache(maxsize=8)
+def _find_repeated(doc: Doc) -> frozenset[Token]:
+    """Return the nouns that name a thing of which another sentence speaks with the same noun."""
+    mentions: dict[str, list[Token]] = {}
+    for noun in NOUN.select(doc):
+        mentions.setdefault(noun.lower_, []).append(noun)
+    repeated: set[Token] = set()
+    for nouns in mentions.values():
+        first, last = nouns[0], nouns[-1]
+        is_definite = DEFINITE_ARTICLE.matches_any(last.lefts)
+        is_new = not DEFINITE_ARTICLE.matches_any(first.lefts)
+        if is_definite and is_new and first.sent != last.sent:
+            repeated.update(nouns)
+    return frozenset(repeated)
 
 
 def _counts_alone(word: Token) -> bool:
@@ -1065,8 +1150,9 @@ def _find_rivals(doc: Doc) -> frozenset[Token]:
     rivals: set[Token] = set()
     for pronoun in PRONOUN.select(doc):
         meant = _list_meant(pronoun, nouns)
+        is_possessive = IT_IS.matches_any(pronoun.doc[pronoun.i + 1 : pronoun.i + 2])
         lacks_being = pronoun.lower_ in OF_BEINGS and not any(map(_is_being, meant))
-        if len(meant) > 1 or lacks_being:
+        if len(meant) > 1 or lacks_being or is_possessive:
             rivals.update(meant)
     return frozenset(rivals)
 
@@ -1177,6 +1263,7 @@ RULES: tuple[tuple[str, Callable[[NounPhrase], bool]], ...] = (
     (PREDICATE, _is_predicate),
     (COMPARED, _is_compared),
     (COUNTED_AGAIN, _is_counted_again),
+    (MENTIONED_AGAIN, _is_mentioned_again),
     (UNCLEAR_PRONOUN, _has_unclear_pronoun),
 )
 """Reasons why no quantifier can be given to a phrase, in the order in which they are tried."""
