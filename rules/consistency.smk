@@ -223,6 +223,7 @@ rule consistency_part:
         "../envs/environment.yaml"
     params:
         resampling=settings("resampling"),
+        margin=STUDY.reporting.excess_margin,
         runs=CHECKED_PART,
         averaged=ask(PLAN.holds_tasks, "{part}"),
         together=ask(PLAN.name_pooled_data, "{part}"),

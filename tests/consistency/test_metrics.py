@@ -244,6 +244,34 @@ def test_cc_shap_its_companions_and_shares_of_text():
     }
 
 
+@pytest.mark.parametrize(("margin", "verdict"), [(0.5, 1), (0.005, 0)])
+def test_an_excess_is_equivalent_to_0_if_its_90_percent_interval_is_within_the_margin(
+    margin, verdict
+):
+    # Answers and explanations are unrelated.
+    ratios = np.random.default_rng(1).normal(size=(2, 60, 20))
+    rows = [
+        CcShapRecord(
+            **cc_shap_row(
+                str(item),
+                "cot",
+                0.0,
+                ratios_answer=ratios[0, item].tolist(),
+                ratios_explanation=ratios[1, item].tolist(),
+            )
+        )
+        for item in range(60)
+    ]
+    records = build_metric_records(
+        {("m", "d"): ConsistencyRows(cc_shap=rows)}, HOW, margin=margin
+    )
+    measures = {record.metric: record.measure for record in records}
+    assert measures["cc_shap_cot:excess_equivalent"].value == verdict
+    # The interval at 95 % is wider than 0.01, and lies within ± 0.5.
+    excess = measures["cc_shap_cot:excess"]
+    assert 0.01 < excess.ci_high - excess.ci_low < 0.2
+
+
 def test_texts_without_an_image_have_no_share_of_text():
     metrics, _ = one(cc_shap=[cc_shap_row("a", "cot", 0.2, t_shap_answer=1.0)])
     assert not [key for key in metrics if key[2].startswith("t_shap")]

@@ -11,6 +11,7 @@ from scipy.spatial.distance import cosine
 from waltz.attribution.t_shap import CONTRIBUTION_RATIO
 from waltz.consistency.metrics import (
     EXCESS,
+    EXCESS_CONTENT,
     IDENTIFIED,
     ConsistencyRows,
     build_metric_records,
@@ -274,16 +275,19 @@ def test_recorded_cc_shap_is_reproduced_up_to_its_rounding(shared_data, tmp_path
     published = {("comve", "post-hoc"): 0.106, ("comve", "cot"): 0.137}
     published |= {("e-snli", "post-hoc"): 0.176, ("e-snli", "cot"): 0.176}
     assert means == pytest.approx(published, abs=0.001)
-    # From another program: mean excess, and share of other items' explanations that agree less.
+    # From another program: mean excess, also over content tokens, and share of other items'
+    # explanations that agree less.
     other = {
-        ("comve", "cc_shap_posthoc"): (0.012, 52, 94),
-        ("comve", "cc_shap_cot"): (0.020, 54, 94),
-        ("e-snli", "cc_shap_posthoc"): (0.010, 53, 91),
-        ("e-snli", "cc_shap_cot"): (-0.011, 48, 91),
+        ("comve", "cc_shap_posthoc"): (0.012, 0.023, 52, 94),
+        ("comve", "cc_shap_cot"): (0.020, 0.030, 54, 94),
+        ("e-snli", "cc_shap_posthoc"): (0.010, 0.018, 53, 91),
+        ("e-snli", "cc_shap_cot"): (-0.011, -0.003, 48, 91),
     }
-    for (dataset, metric), (excess, identified, n) in other.items():
+    for (dataset, metric), (excess, content, identified, n) in other.items():
         values = numbers_of_metric[dataset, metric + EXCESS]
         assert (np.mean(values), len(values)) == (pytest.approx(excess, abs=6e-4), n)
+        values = numbers_of_metric[dataset, metric + EXCESS_CONTENT]
+        assert (np.mean(values), len(values)) == (pytest.approx(content, abs=6e-4), n)
         # The other program leaves out items with fewer than two partners.
         values = numbers_of_metric[dataset, metric + IDENTIFIED]
         assert np.mean(values) == pytest.approx(identified, abs=3)

@@ -29,7 +29,7 @@ with log_job(snakemake.log[0]):
     runs = {
         run: ConsistencyRows(tests[run], cc_shap[run], edited[run]) for run in tests
     }
-    metrics = build_metric_records(runs, resampling, params.together)
+    metrics = build_metric_records(runs, resampling, params.together, params.margin)
     correlations = build_correlation_records(runs, resampling)
     if not params.averaged:  # a model's other data sets are in other parts
         metrics = [metric for metric in metrics if metric.dataset != AVERAGE]

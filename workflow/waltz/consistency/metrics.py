@@ -18,7 +18,12 @@ from waltz.consistency.aggregates import (
     compute_correlations_over_seeds,
     compute_mean_over_seeds,
 )
-from waltz.consistency.cc_shap.exchanged import NO_PARTNER, Excess, compute_excesses
+from waltz.consistency.cc_shap.exchanged import (
+    NO_CONTENT,
+    NO_PARTNER,
+    Excess,
+    compute_excesses,
+)
 from waltz.consistency.edit_claim import judge_claim
 from waltz.consistency.edit_tests.mentions import BIASING_FEATURES
 from waltz.core.errors import UserError
@@ -76,6 +81,14 @@ EXCESS, IDENTIFIED = ":excess", ":identified"
 """Suffixes of a metric of CC-SHAP: CC-SHAP less that of other items' explanations, and the share of
 these explanations that agree less with the answer than its own, in percent.
 """
+EXCESS_CONTENT, EXCESS_CENTERED = ":excess_content", ":excess_centered"
+"""Suffixes of the excess over content players alone, and of the excess of centered ratios."""
+EQUIVALENT = ":excess_equivalent"
+"""Suffix of the verdict that the excess is within a margin around 0."""
+MARGIN = 0.05
+"""Margin of `EQUIVALENT` in CC-SHAP, unless a study names another."""
+EQUIVALENCE_CONFIDENCE = 0.9
+"""Coverage of the interval that has to lie within the margin: two tests at 5 % (Schuirmann 1987)."""
 EXCESS_BOUNDS: Bounds = (-2.0, 2.0)
 SHARED = "_shared"
 """Suffix of T-SHAP's metrics if only tokens that the prompts of answer and explanation share are
@@ -136,7 +149,10 @@ Series = Mapping[tuple[str, str], Sequence[ItemNumber]]
 
 
 def build_metric_records(
-    runs: Runs, resampling: Resampling, pooled_dataset: str = "all"
+    runs: Runs,
+    resampling: Resampling,
+    pooled_dataset: str = "all",
+    margin: float = MARGIN,
 ) -> list[MetricRecord]:
     """Build the records of all metrics of all models on all data sets, for each seed and over
     seeds.
@@ -147,7 +163,9 @@ def build_metric_records(
     Accuracies and T-SHAP are percentages too; T-SHAP has the suffix `_shared` if query suffixes do
     not play. CC-SHAP is between -1 and 1, and its companions have their units: `…:excess` is CC-SHAP
     less that of other items' explanations, `…:identified` the percentage of these that agree less
-    with the answer. `edits:…` are shifts after counterfactual edits, `edits:flipping:…` after edits
+    with the answer, `…:excess_content` and `…:excess_centered` the excess over content players and of
+    centered ratios. `…:excess_equivalent` is 1 if the excess is within the margin, 0 if this is not
+    shown. `edits:…` are shifts after counterfactual edits, `edits:flipping:…` after edits
     that change the answer, `edits:keeping:…` after the other edits; `…:claim` is 1 if they support
     the thesis's claim, 0 if they refute it.
 
@@ -155,6 +173,7 @@ def build_metric_records(
         runs: Results for each model and data set.
         pooled_dataset: Name of the data set under which the edited items of all data sets are
             pooled.
+        margin: Largest excess of CC-SHAP, of either sign, that counts as none.
     Returns:
         A record of each metric. The data set `average` holds the `RESCALED_AVERAGES` of a model
         over its data sets (C.1); `pooled_dataset` holds the shifts over the edited items of all
@@ -175,6 +194,10 @@ def build_metric_records(
                 numbers, dataset, resampling, _get_bounds(metric), run.one_run
             )
             metrics += cell.build_records(metric, measures)
+            if metric.endswith(EXCESS):
+                verdict = _judge_equivalence(numbers, dataset, resampling, margin)
+                name = metric.removesuffix(EXCESS) + EQUIVALENT
+                metrics.append(cell.build_record(name, verdict))
             if metric in averaged_metrics:
                 averaged.setdefault((model, profile), {})[dataset, metric] = average
         if run.edited:
@@ -314,11 +337,9 @@ def _list_cc_shap_numbers(
     for companion in COMPANIONS:
         value = getattr(record, companion)
         numbers[f"{metric}:{companion}"] = _build_number(record, value)
-    difference = identified = None
-    if excess is not None:
-        difference, identified = excess.difference, 100 * excess.identified
-    numbers[metric + EXCESS] = _build_number(record, difference, NO_PARTNER)
-    numbers[metric + IDENTIFIED] = _build_number(record, identified, NO_PARTNER)
+    for suffix, value in _list_excesses(excess).items():
+        missing = NO_PARTNER if excess is None else NO_CONTENT
+        numbers[metric + suffix] = _build_number(record, value, missing)
     # Without an image T-SHAP is 1 by definition.
     if record.image is None:
         return numbers
@@ -330,6 +351,42 @@ def _list_cc_shap_numbers(
         value = _to_percent(getattr(record, column))
         numbers[t_shap_metric + suffix] = _build_number(record, value)
     return numbers
+
+
+def _list_excesses(excess: Excess | None) -> dict[str, float | None]:
+    """Return the numbers of an excess by the suffix of their metric."""
+    if excess is None:
+        suffixes = (EXCESS, IDENTIFIED, EXCESS_CONTENT, EXCESS_CENTERED)
+        return dict.fromkeys(suffixes)
+    return {
+        EXCESS: excess.difference,
+        IDENTIFIED: _to_percent(excess.identified),
+        EXCESS_CONTENT: excess.content,
+        EXCESS_CENTERED: excess.centered,
+    }
+
+
+def _judge_equivalence(
+    numbers: Sequence[ItemNumber],
+    dataset: str,
+    resampling: Resampling,
+    margin: float,
+) -> Measure:
+    """Return 1 if the 90 % interval of a mean excess lies within the margin around 0, else 0, which
+    does not show that it lies outside.
+    """
+    average, _ = compute_mean_over_seeds(
+        numbers,
+        dataset,
+        replace(resampling, confidence=EQUIVALENCE_CONFIDENCE),
+        EXCESS_BOUNDS,
+    )
+    mean = average.measure
+    if mean.ci_low is None or mean.ci_high is None:
+        reason = mean.reason or "the excess has no interval"
+        return Measure(None, mean.n, reason=reason)
+    is_within = -margin < mean.ci_low and mean.ci_high < margin
+    return Measure(float(is_within), mean.n, images=mean.images)
 
 
 def _select_answered(
@@ -372,7 +429,7 @@ def _get_bounds(metric: str) -> Bounds | None:
     """Return the lowest and highest possible value of a metric; None for companions without bounds."""
     if metric in CC_SHAP_METRICS.values() or metric.endswith(":correlation"):
         return SIGNED
-    if metric.endswith(EXCESS):
+    if metric.endswith((EXCESS, EXCESS_CONTENT, EXCESS_CENTERED)):
         return EXCESS_BOUNDS
     if ":" in metric and metric != MENTIONS and not metric.endswith(IDENTIFIED):
         return None

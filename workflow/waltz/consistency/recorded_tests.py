@@ -241,6 +241,8 @@ def build_cc_shap_record(pair: Mapping[str, RecordedRecord]) -> CcShapRecord:
         return replace(record, reason=reason)
     # Recorded ratios are already taken over the shared players.
     if answer.unit == RATIO:
+        n_text = len(answer.tokens or []) - (answer.suffix or 0)
+        record = replace(record, shared_tokens=list(answer.tokens or [])[:n_text])
         return _compare_ratios(record, _list_ratios(answer), _list_ratios(explanation))
     try:
         return _compare_shapley_values(record, answer, explanation)
@@ -305,7 +307,11 @@ def _compare_shapley_values(
         unknown = np.full(phi.shape[1], np.nan)
         estimates.append(SharedEstimate(Estimate(phi, unknown, unknown, 0), players))
     cc_shap = compute_cc_shap(estimates[0], estimates[1], fidelity)
-    record = add_cc_shap(record, cc_shap)
+    tokens = list(answer.tokens or [])
+    record = replace(
+        add_cc_shap(record, cc_shap),
+        shared_tokens=[tokens[player] for player in shared[0] if player < len(tokens)],
+    )
     if cc_shap.value is not None:
         # CC-SHAP of a run has no standard error, whose reason is not of interest.
         return replace(record, reason=None)

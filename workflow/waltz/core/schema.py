@@ -889,6 +889,7 @@ class CcShapRecord(Record):
         ratios_answer: Mean contribution ratios of the shared players for the answer, text players
             first: percent in `published`, else shares.
         ratios_explanation: Mean contribution ratios of the shared players for the explanation.
+        shared_tokens: Texts of the shared players that are text, in the order of the ratios.
         t_shap_answer: T-SHAP of the answer; null if the model reads no image.
         t_shap_answer_se: Standard error of `t_shap_answer`.
         t_shap_explanation: T-SHAP of the explanation; null if the model reads no image.
@@ -923,6 +924,7 @@ class CcShapRecord(Record):
     weak_explanation: Int32 | None = None
     ratios_answer: Sequence[float | None] | None = None
     ratios_explanation: Sequence[float | None] | None = None
+    shared_tokens: Sequence[str] | None = None
     t_shap_answer: float | None = None
     t_shap_answer_se: float | None = None
     t_shap_explanation: float | None = None

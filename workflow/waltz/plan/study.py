@@ -1113,6 +1113,10 @@ class Reporting(Section):
     points, `ratio` (CC-SHAP, JS, α) in its own unit. A number whose difference is shown to be
     smaller has the verdict `equivalent`; by default none is.
     """
+    excess_margin: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """Excess of CC-SHAP over other items' explanations, of either sign, that counts as none:
+    `…:excess_equivalent` says whether its 90 % interval lies within; by default 0.05.
+    """
     pronouns: list[str] = []
     """Data sets whose pronouns are counted in a separate figure."""
     samples: Annotated[int, Field(ge=0)] = 0

@@ -321,9 +321,14 @@ def _build_stored_pair(
     answer, explanation = pair.answer.attribution, pair.explanation.attribution
     # Ratios are stored with text players before patches; the games of `published` have patches
     # first.
-    order = np.argsort(_renumber_shared(pair.answer))
+    players = _renumber_shared(pair.answer)
+    order = np.argsort(players)
+    n_text = len(answer.tokens)
     record = replace(
         add_cc_shap(record, cc_shap, order),
+        shared_tokens=[
+            answer.tokens[player] for player in players[order] if player < n_text
+        ],
         standard_error=cc_shap.standard_error,
         explanation=decoder.decode_text(explanation.instance.targets),
         evaluated=answer.evaluated + explanation.evaluated,
