@@ -379,6 +379,12 @@ def test_an_absent_text_of_a_table_is_empty(tmp_path):
     assert texts == ["Two dogs.", "", ""]
 
 
+def test_a_text_in_place_of_a_header_is_not_lost(tmp_path):
+    path = write(tmp_path, "a.csv", "Two dogs run.\nA cat sleeps.\n")
+    with pytest.raises(UserError, match=r"got 'two dogs run\.'\); write caption in a"):
+        list(read_texts(path))
+
+
 def test_a_table_without_captions_is_one_line(tmp_path):
     path = write(tmp_path, "a.csv", "image,heading\na,b\n")
     fault = r"line 2: no column of texts \(got image, heading, expected caption"

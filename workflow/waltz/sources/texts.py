@@ -20,6 +20,10 @@ SUFFIXES = (*TABLE_SUFFIXES, *SHEET_SUFFIXES, ".txt")
 """Ends of names by which a word is taken for a file; a file of another name has lines."""
 
 
+LONGEST_NAME = 2
+"""Most words of the name of the only column; more are a text, in a file without header."""
+
+
 def read_texts(path: Path) -> Iterator[str]:
     """Yield the texts of a file, in their order; an absent text of a table is empty.
 
@@ -54,7 +58,12 @@ def _find_text(row: RawEntry) -> object:
     fields = fold_names(row.fields)
     # A table of one column has its texts there, whatever its name.
     if len(fields) == 1:
-        (text,) = fields.values()
+        ((name, text),) = fields.items()
+        if len(name.split()) > LONGEST_NAME:
+            raise UserError(
+                f"{row.location}: a text stands where the name of the column is expected (got {name[:80]!r}); write"
+                " caption in a line above it"
+            )
         return text
     for name in CAPTION_COLUMNS:
         if name in fields:
