@@ -18,12 +18,12 @@ from tools.train_scene_models import (
     vision,
 )
 from tools.train_scene_models.loop import (
-    Training,
     draw_batches_by_length,
     swap_sides,
     train_word_pieces,
 )
 from tools.train_scene_models.patches import SIDE, label_patches, render_pixels
+from waltz.models.training import Training
 from waltz.scenes.graph import Graph, Object, SpriteCell
 from waltz.scenes.language.acceptability import draw_judged_sentences
 from waltz.scenes.language.entailment import draw_inferences

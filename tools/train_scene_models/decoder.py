@@ -10,7 +10,6 @@ import transformers
 from tools.train_scene_models.examples import Turn
 from tools.train_scene_models.loop import (
     TrainedModel,
-    Training,
     draw_batches,
     find_noun_ids,
     swap_sides,
@@ -22,6 +21,7 @@ from tools.train_scene_models.vision import (
     normalize_pixels,
     relate_nouns,
 )
+from waltz.models.training import Training
 from waltz.scenes.model_scores import IMAGE_TOKEN, render_llava_prompt
 
 LLAVA = {

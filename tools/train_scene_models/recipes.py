@@ -11,9 +11,10 @@ import torch
 import transformers
 
 from tools.train_scene_models import STARTS, decoder, examples, patches, text, vision
-from tools.train_scene_models.loop import ReportLoss, TrainedModel, Training
+from tools.train_scene_models.loop import TrainedModel
 from waltz.core.files.atomic import write_text
 from waltz.core.measure import Measure
+from waltz.models.training import ReportLoss, Training
 from waltz.scenes.language.acceptability import draw_judged_sentences
 from waltz.scenes.language.entailment import draw_inferences
 from waltz.scenes.model_scores import is_sufficient, measure_model

@@ -8,11 +8,11 @@ import transformers
 
 from tools.train_scene_models.loop import (
     TrainedModel,
-    Training,
     draw_batches,
     draw_batches_by_length,
     train_word_pieces,
 )
+from waltz.models.training import Training
 from waltz.scenes.language.entailment import LABELS
 from waltz.scenes.model_scores import encode_texts
 

@@ -11,7 +11,6 @@ import transformers
 from tools.train_scene_models.examples import Example
 from tools.train_scene_models.loop import (
     TrainedModel,
-    Training,
     draw_batches,
     draw_entry,
     find_noun_ids,
@@ -20,6 +19,7 @@ from tools.train_scene_models.loop import (
 )
 from tools.train_scene_models.patches import PATCH, SIDE, PatchClassifier, PatchLabels
 from tools.train_scene_models.text import BERT, BERT_ONE
+from waltz.models.training import Training
 
 MEAN, DEVIATION = 0.5, 0.5
 """Of each channel, by which pixels are normalized."""
