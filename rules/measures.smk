@@ -91,6 +91,33 @@ rule measure_calibration:
         "../workflow/scripts/measure_calibration.py"
 
 
+rule measure_validity:
+    """CC-SHAP and self-consistency tests of decoders that are trained here to explain faithfully, or not."""
+    input:
+        words=expand(
+            "<package>/resources/wordnet/{words}",
+            words=["adjectives.txt", "adverbs.txt", "modifiers.tsv"],
+        ),
+        prompts="<package>/resources/prompts/validity.yaml",
+    output:
+        rows="<results>/measures/validity.parquet",
+    log:
+        "<logs>/measures/validity.log",
+    conda:
+        "../envs/environment.yaml"
+    resources:
+        runtime=per_attempt(EXPLAINING_MINUTES),
+    params:
+        resampling=settings("resampling"),
+        settings=settings("validity"),
+        seed=STUDY.seed,
+        code=code("measure_validity.py"),
+    message:
+        "CC-SHAP and tests of decoders that are trained to explain"
+    script:
+        "../workflow/scripts/measure_validity.py"
+
+
 SCORED = [run for run in PLAN.scored if run.dataset in STUDY.measures.datasets]
 # In `published`, perplexities of overlapping windows are not likelihoods.
 SCORED_PROFILE = "equations" if "equations" in STUDY.profiles else STUDY.profiles[0]

@@ -42,6 +42,10 @@ MEASURES = {
         "estimators": ["regression", "permutation"],
     },
     "calibration": {"items": 8, "profiles": ["equations"]},
+    "validity": {
+        **{"seeds": 1, "words": 4, "first_steps": 2, "steps": 2},
+        **{"items": 2, "permutations": 1},
+    },
     "ceiling": {"sample": 1, "permutations": [1], "tokens": 3},
 }
 PHOTOS = 24

@@ -10,7 +10,7 @@ from waltz.plan.plan import Plan
 from waltz.plan.skipped import find_skipped, remove_skipped
 from waltz.plan.study import Study
 
-MEASURED_WITHOUT_MODELS = ("calibration", "plausibility", "power")
+MEASURED_WITHOUT_MODELS = ("calibration", "validity", "plausibility", "power")
 """Measurements that can be made without any model under `measures.models`."""
 
 

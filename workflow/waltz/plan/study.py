@@ -1023,6 +1023,25 @@ class Calibration(Section):
     """Profiles whose tests and CC-SHAP are calibrated."""
 
 
+class Validity(Section):
+    """CC-SHAP and self-consistency tests of decoders that are trained to explain faithfully to a
+    known extent.
+    """
+
+    seeds: Annotated[int, Field(ge=1, le=100)]
+    """Number of seeds of training, each with six decoders."""
+    words: Annotated[int, Field(ge=4, le=4_000)]
+    """Adjectives of each of the four levels."""
+    first_steps: Annotated[int, Field(ge=1, le=100_000)]
+    """Batches of the decoder that all decoders of a seed start from."""
+    steps: Annotated[int, Field(ge=1, le=100_000)]
+    """Batches of each decoder after it."""
+    items: Annotated[int, Field(ge=2, le=100_000)]
+    """Number of items that each decoder is tested on."""
+    permutations: Draws
+    """Permutations of CC-SHAP, each with its reverse."""
+
+
 class Ceiling(Section):
     """Agreement of repeated attributions of the same output, which is an upper bound of CC-SHAP."""
 
@@ -1084,6 +1103,10 @@ class Measures(Section):
     calibration: Calibration | None = None
     """Self-consistency tests and CC-SHAP on constructed decoders, which explain faithfully or do
     not.
+    """
+    validity: Validity | None = None
+    """CC-SHAP and self-consistency tests of decoders that are trained to explain faithfully to a
+    known extent.
     """
     ceiling: Ceiling | None = None
     """Agreement of repeated attributions of the same output, which is an upper bound of CC-SHAP."""
