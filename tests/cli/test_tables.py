@@ -1,6 +1,7 @@
 """The command `waltz tables` on the tables of two small studies."""
 
 import os
+import re
 from dataclasses import replace
 
 import pytest
@@ -22,7 +23,7 @@ ACCURACY = Cell(
     "",
     "",
 )
-AVERAGE = replace(ACCURACY, dataset="average", value=58.5)
+AVERAGE = replace(ACCURACY, dataset="average", value=58.5, chance=50.0)
 MISSING = replace(
     ACCURACY, dataset="plurality", value=None, n=0, reason="not run in this study"
 )
@@ -53,7 +54,9 @@ def test_without_arguments_lists_tables_and_averages_of_the_newest_study(results
     assert "study newer, published" in output
     assert "2 of 3" in output
     assert "thesis-5.1" not in output  # it has no cell
-    assert "58.5" in output
+    lines = [re.findall(r"\w[\w.-]*", line) for line in output.splitlines()]
+    assert ["clip", "58.5"] in lines
+    assert ["chance", "50.0"] in lines
     assert "60.0" not in output  # not an average
     assert "44.2" not in output  # of the other profile
 

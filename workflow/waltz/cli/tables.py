@@ -173,7 +173,7 @@ def _list_tables(tables: dict[str, list[Cell]], study: str, profile: str) -> Non
 
 def print_headline(tables: dict[str, list[Cell]], console: Console) -> None:
     """Print the averages over data sets of the first headline table that has them, with one row for
-    each model.
+    each model, and one for chance.
 
     Args:
         tables: Cells of one profile by the id of their table.
@@ -202,6 +202,7 @@ def _print_averages(
 
     from waltz.reporting.tables.declarations import TABLES, get_style
     from waltz.reporting.tables.formats import format_cell
+    from waltz.reporting.tables.grid import get_chance
 
     models, measured_metrics = zip(*averages, strict=True)
     # Metrics in the order of the declaration; those without an average have no column.
@@ -217,7 +218,16 @@ def _print_averages(
     for model in dict.fromkeys(models):
         row = [texts.get((model, metric), "–") for metric in metrics]
         headline.add_row(model, *row)
+    chances = {metric: get_chance(cell) for (_, metric), cell in averages.items()}
+    if any(chance is not None for chance in chances.values()):
+        headline.add_row(
+            "chance", *(_format_chance(chances[metric]) for metric in metrics)
+        )
     console.print(headline)
+
+
+def _format_chance(chance: float | None) -> str:
+    return "–" if chance is None else f"{chance:.1f}"
 
 
 def _print_tables(

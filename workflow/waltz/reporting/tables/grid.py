@@ -152,13 +152,13 @@ def _is_at_chance(cell: Cell) -> bool:
     """Return whether a value is at or below the chance level, even if its interval reaches above
     it.
     """
-    chance = _get_chance(cell)
+    chance = get_chance(cell)
     if cell.value is None or chance is None:
         return False
     return cell.value <= chance
 
 
-def _get_chance(cell: Cell) -> float | None:
+def get_chance(cell: Cell) -> float | None:
     """Return the chance level of a cell; None if values of its metric are not compared with it."""
     if not get_style(cell.metric).chance:
         return None
@@ -190,7 +190,7 @@ def _split_off_chances(
 
     levels_by_row: defaultdict[Names, set[float]] = defaultdict(set)
     for cell in model_cells:
-        chance = _get_chance(cell)
+        chance = get_chance(cell)
         if chance is not None:
             levels_by_row[name_row(declaration, cell)].add(chance)
     # A row whose cells have different chance levels has no common one.
