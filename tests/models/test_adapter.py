@@ -163,7 +163,9 @@ def test_weights_of_another_base_are_refused(tmp_path):
 def test_faults_of_adapters_are_one_line(tmp_path, monkeypatch):
     write_adapter("causal-lm", tmp_path)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"peft is not installed; run: pip install"):
+    with pytest.raises(
+        UserError, match=r"peft, which is not installed; run: pip install"
+    ):
         loaded("causal-lm", tmp_path)
     monkeypatch.undo()
     change_settings(tmp_path, target_modules=["absent"])

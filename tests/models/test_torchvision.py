@@ -1,10 +1,17 @@
-"""A torchvision of another build than torch, which breaks every network of transformers."""
+"""A torchvision that is absent, or of another build than torch, which breaks every network of
+transformers.
+"""
 
 import os
 import subprocess
 import sys
 
 import PIL.Image
+import pytest
+
+from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
+from waltz.models.pretrained import report_faults
 
 
 def test_a_torchvision_that_does_not_fit_torch_is_one_line(tmp_path):
@@ -39,3 +46,21 @@ def test_a_torchvision_that_does_not_fit_torch_is_one_line(tmp_path):
         in result.stderr
     )
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [
+        ("2.13.0", r"; run: pip install -c constraints.txt -e '\.\[vision\]'$"),
+        ("2.13.0+cpu", "; install the build 'cpu' of torchvision, from where"),
+    ],
+)
+def test_an_absent_torchvision_is_installed_in_the_build_of_torch(
+    monkeypatch, version, advice
+):
+    spec = ModelSpec("qwen", kind="vision", weights="qwen", revision="local")
+    monkeypatch.setattr("torch.__version__", version)
+    with pytest.raises(UserError, match=advice), report_faults(spec):
+        raise ImportError(
+            "Qwen2VLVideoProcessor requires the Torchvision library but it was not found. Checkout\n the page"
+        )

@@ -36,8 +36,8 @@ def apply_adapter(spec: ModelSpec, network: Any, folder: Path) -> Any:
     label = f"models.{spec.name}: {spec.weights}"
     if importlib.util.find_spec("peft") is None:
         raise UserError(
-            f"{label} is a PEFT adapter, and the package peft is not installed; run: pip install -c constraints.txt -e"
-            " '.[adapters]'"
+            f"models.{spec.name}: a PEFT adapter needs the package peft, which is not installed; run:"
+            " pip install -c constraints.txt -e '.[adapters]'"
         )
     import peft
 

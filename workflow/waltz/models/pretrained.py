@@ -293,16 +293,10 @@ def report_faults(spec: ModelSpec, part: str = "", advice: str = "") -> Iterator
     except (UserError, MemoryError, torch.OutOfMemoryError):
         raise
     except ImportError as error:
-        build = ""
-        if TORCHVISION in str(error).lower():
-            build = f" in the build of torch {torch.__version__}"
         # Instructions follow, in several lines.
         fault = get_first_line(error).partition(". ")[0]
-        package = "it"
-        if "Timm" in fault:  # the message names a class of transformers alone
-            package = "timm (pip install timm)"
         raise UserError(
-            f"models.{spec.name}: cannot load {spec.weights}: {fault}; install {package}{build}"
+            f"models.{spec.name}: cannot load {spec.weights}: {fault}; {_advise_installation(fault)}"
         ) from error
     except Exception as error:  # damaged settings can raise anything
         if REMOTE_CODE in str(error):
@@ -319,6 +313,18 @@ def report_faults(spec: ModelSpec, part: str = "", advice: str = "") -> Iterator
         raise convert_to_user_error(error) or UserError(
             f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {fault}; {advice}"
         ) from error
+
+
+def _advise_installation(fault: str) -> str:
+    """Return how the package is installed that an ImportError of transformers names."""
+    build = torch.__version__.partition("+")[2]
+    if "Timm" in fault:  # the message names a class of transformers alone
+        return "run: pip install timm"
+    if TORCHVISION not in fault.lower():
+        return "install it"
+    if build:
+        return f"install the build {build!r} of torchvision, from where the one of torch came"
+    return "run: pip install -c constraints.txt -e '.[vision]'"
 
 
 def describe_fault(error: Exception, folder: str, part: str = "") -> str:
