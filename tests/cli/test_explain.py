@@ -453,7 +453,7 @@ ERRORS = {
     ),
     "empty folder": (["--model", "EMPTY"], "no config of a model can be read"),
     "another architecture": (["--model", "BERT"], "'bert' is not a kind of encoder"),
-    "no weights": (["--model", "BARE"], "cannot load"),
+    "no weights": (["--model", "BARE"], "waltz: cannot load"),
     "empty text": (
         ["--text", " "],
         "text: empty (got ' ', expected words); write a text",
