@@ -7,6 +7,7 @@ from waltz.core.errors import UserError
 from waltz.core.schema import MeasurementRecord
 
 CLIP, MATCHER, LLAVA = "scenes-clip", "scenes-matcher", "scenes-llava"
+RANDOM_MATCHER = f"{MATCHER}, random weights"
 SMOLLM2 = "smollm2-135m-instruct"
 
 

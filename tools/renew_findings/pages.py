@@ -90,10 +90,10 @@ def update_page(page: str, texts: Mapping[str, str]) -> str:
 
 
 def draw_bias(rows: Sequence[MeasurementRecord], file: Path) -> None:
-    """Draw bias and error of raw and corrected T-SHAP by number of permutations, with intervals, as
-    PNG.
+    """Draw bias and error of raw and corrected T-SHAP of each model by number of permutations, with
+    intervals, as PNG.
     """
-    figure = Figure(figsize=(7, 2.8), layout="constrained")
+    figure = Figure(figsize=(8, 3.4), layout="constrained")
     titles = {
         "bias_towards_players": "bias towards the share of players",
         "error": "error of an item",
@@ -101,25 +101,33 @@ def draw_bias(rows: Sequence[MeasurementRecord], file: Path) -> None:
     for axes, (quantity, title) in zip(
         figure.subplots(1, 2), titles.items(), strict=True
     ):
-        for suffix, label in (("", "raw"), ("_corrected", "corrected")):
-            key = ("bias", "permutations", quantity + suffix)
-            points = [
-                row
-                for row in rows
-                if (row.measurement, row.factor, row.quantity) == key
-            ]
-            counts = [int(row.level) for row in points]
-            lows = [row.measure.ci_low for row in points]
-            highs = [row.measure.ci_high for row in points]
-            axes.plot(
-                counts, [row.measure.value for row in points], marker="o", label=label
-            )
-            axes.fill_between(counts, lows, highs, alpha=0.2)
+        for number, model in enumerate(t_shap.BIAS_MODELS):
+            for suffix, label, line in (
+                ("", model, "-"),
+                ("_corrected", f"{model}, corrected", "--"),
+            ):
+                key = ("bias", "permutations", quantity + suffix, model)
+                points = [
+                    row
+                    for row in rows
+                    if (row.measurement, row.factor, row.quantity, row.model) == key
+                ]
+                counts = [int(row.level) for row in points]
+                values = [row.measure.value for row in points]
+                lows = [row.measure.ci_low for row in points]
+                highs = [row.measure.ci_high for row in points]
+                color = f"C{number}"
+                axes.plot(
+                    counts, values, line, color=color, marker="o", ms=3, label=label
+                )
+                if not suffix:
+                    axes.fill_between(counts, lows, highs, color=color, alpha=0.15)
         axes.set_xscale("log")
         axes.set_xlabel("permutations")
         axes.set_ylabel("points of T-SHAP")
         axes.set_title(title, fontsize="medium")
         axes.axhline(0, color="0.6", linewidth=0.8)
-        axes.legend()
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=120, metadata={"Software": None})

@@ -1,8 +1,17 @@
 """Findings about T-SHAP and CC-SHAP: the numbers of docs/explanation/measures.md."""
 
-from tools.renew_findings.findings import CLIP, LLAVA, MATCHER, Source
+from tools.renew_findings.findings import (
+    CLIP,
+    LLAVA,
+    MATCHER,
+    RANDOM_MATCHER,
+    Source,
+)
 
 ESTIMATOR = "estimator, 10 permutations"
+BIAS_MODELS = (CLIP, MATCHER, RANDOM_MATCHER)
+BIAS_QUANTITIES = ("bias_towards_players", "error", "covered", "interval_width")
+CORRECTED_QUANTITIES = ("bias_towards_players_corrected", "error_corrected")
 ESTIMATORS = ("permutation", "regression", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
 SEED = "another seed"
 MASK_FAULTS = (SEED, "patch 0 stays", "corner masked", "old split")
@@ -20,16 +29,40 @@ GAMES = (
 )
 FINDINGS: dict[str, Source] = {
     **{
-        f"bias_{quantity}_{level}": Source(
-            "bias", quantity, CLIP, "permutations", level
+        f"bias_{model}_{quantity}_{level}": Source(
+            "bias", quantity, model, "permutations", level
         )
-        for level in ("2", "10", "100")
-        for quantity in (
-            *("bias_towards_players", "bias_towards_players_corrected"),
-            *("error", "error_corrected", "covered"),
-        )
+        for model in BIAS_MODELS
+        for level in ("2", "10", "50")
+        for quantity in (*BIAS_QUANTITIES, *CORRECTED_QUANTITIES)
     },
-    "bias_evaluations": Source("bias", "evaluations_for_1_point", CLIP, decimals=0),
+    **{
+        f"bias_{model}_{quantity}_regression": Source(
+            "bias", quantity, model, ESTIMATOR, "regression"
+        )
+        for model in BIAS_MODELS
+        for quantity in BIAS_QUANTITIES
+    },
+    **{
+        f"bias_{model}_evaluations": Source(
+            "bias", "evaluations_for_1_point", model, decimals=0
+        )
+        for model in BIAS_MODELS
+    },
+    **{
+        f"bias_{model}_exact": Source("bias", "t_shap", model, "permutations", "all")
+        for model in BIAS_MODELS
+    },
+    **{
+        f"bias_{model}_players": Source("bias", "t_shap", model, "share of players")
+        for model in BIAS_MODELS
+    },
+    **{
+        f"bias_{model}_budget": Source(
+            "bias", "evaluations", model, "permutations", "10", decimals=0
+        )
+        for model in BIAS_MODELS
+    },
     **{
         f"estimator_{quantity}_{level}": Source(
             "bias", quantity, CLIP, ESTIMATOR, level
