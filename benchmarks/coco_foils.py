@@ -37,11 +37,12 @@ def main() -> None:
     parsed_alone = sum(1 for _ in parse_captions(captions[::5]))
     alone = (time.process_time() - begin) / parsed_alone * len(captions)
     begin = time.process_time()
-    numbers, places = 0, []
+    numbers, kept, places = 0, 0, []
     for doc in parse_captions(captions):
-        numbers += sum(
-            isinstance(outcome, Candidate) for outcome in build_plurality_foils(doc)
-        )
+        outcomes = build_plurality_foils(doc)
+        candidates = [item for item in outcomes if isinstance(item, Candidate)]
+        numbers += len(candidates)
+        kept += sum(candidate.rejected is None for candidate in candidates)
         places.append((doc.text, tuple(find_slots(doc))))
     both = time.process_time() - begin
     sequences = count_attested(slot for _, slots in places for slot in slots)
@@ -55,7 +56,8 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{len(captions)} captions: parsing alone would take {alone:.0f} s")
     print(
-        f"  plurality, {numbers} candidates, and slots, {len(sequences)} sequences: {both:.0f} s with parsing"
+        f"  plurality, {kept} of {numbers} candidates kept, and slots, {len(sequences)} sequences:"
+        f" {both:.0f} s with parsing"
     )
     print(
         f"  every slot with every sequence, {pairs} candidates: {total - both:.0f} s more"

@@ -229,6 +229,20 @@ def test_a_question_is_refused():
     [
         ("A dog sleeps.", ("Exactly one dog sleeps.", "Some dogs sleep.")),
         (
+            "Two cows eat and there is a bird.",
+            (
+                "Some cows eat and there is a bird.",
+                "Exactly one cow eats and there is a bird.",
+            ),
+        ),
+        (
+            "In the room, there are three men sweeping.",
+            (
+                "In the room, there are some men sweeping.",
+                "In the room, there is exactly one man sweeping.",
+            ),
+        ),
+        (
             "A robot with a visor. It stands there.",
             (
                 "Exactly one robot with a visor. It stands there.",

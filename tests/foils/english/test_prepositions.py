@@ -57,6 +57,9 @@ def test_prepositions_are_found_whole(caption, prepositions):
         "Toys are scattered across the floor.",
         "Feathers form in an arc.",
         "A girl runs through an archway.",
+        "A nurse stands on the bank of a river.",
+        "A dog is on a leash.",
+        "Hatches run across the letters.",
     ],
 )
 def test_other_words_are_no_prepositions_of_place(caption):
