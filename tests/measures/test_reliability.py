@@ -45,8 +45,8 @@ def test_components_and_coefficients_of_items_worked_by_hand():
     # items: mean square 4 * 200 / 2 = 400, so (400 - 12) / 4
     assert measures["variance", "t_shap, items", "item"].value == 97
     assert measures["variance", "t_shap, items", "item × seed"].value == 0
-    share = measures["variance_share", "t_shap, items", "item"].value
-    assert share == pytest.approx(100 * 97 / (97 + 16 + 6))
+    share = measures["variance_share", "t_shap, items", "items × setups"].value
+    assert share == pytest.approx(100 * 6 / (97 + 16 + 6))
     # One setup has no noise at all; any setup has item x mask, and the shift by the mask in phi.
     coefficients = {
         (quantity, scope): measures[quantity, "t_shap, items", scope].value
@@ -72,6 +72,7 @@ def test_an_order_that_masks_change_is_not_reached_with_any_number_of_seeds():
         None,
         "not reached with any number of seeds",
     )
+    assert measures["g_limit", "cc_shap, items", "any setup"].value < 0.8
     assert measures["seeds_needed", "cc_shap, items", "one setup"].value == 1
     for measure in measures.values():
         if measure.ci_low is not None:
@@ -83,7 +84,7 @@ def test_an_order_of_data_sets_needs_more_items_the_more_they_differ():
     # cells an item, so that variances are 2 within and (144 - 8) / 8 = 17 between.
     values = np.broadcast_to(np.array([0.0, 2, 6, 8])[:, None, None], (4, 2, 2))
     measures = collect(summarize_items("t_shap", "m", cross(values), RESAMPLING))
-    order = measures["g", "t_shap, data sets", "one setup, 2 items"].value
+    order = measures["g", "t_shap, data sets", "one setup"].value
     assert order == pytest.approx(17 / (17 + 2 / 2))
     assert measures["items_needed", "t_shap, data sets", "one setup"].value == 1
     # Means that are 1 apart vary less than those of two items would by chance.
@@ -109,7 +110,7 @@ def test_models_are_put_in_order_by_the_items_that_both_scored():
         "t_shap", {"a": cross(a, "xy"), "b": cross(b, "xy")}, RESAMPLING
     )
     measures = collect(rows)
-    order = measures["g", "t_shap, models", "one setup, 2 items"].value
+    order = measures["g", "t_shap, models", "one setup"].value
     assert order == pytest.approx(48 / (48 + 4 / 2))
     assert measures["items_needed", "t_shap, models", "one setup"].value == 1
 

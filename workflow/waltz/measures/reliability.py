@@ -26,6 +26,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import (
+    EQUALITY_TOLERANCE,
     NON_NEGATIVE,
     PERCENT,
     Bounds,
@@ -66,8 +67,8 @@ SETUP = frozenset({"mask", "grid", "prompt"})
 """Facets that a paper fixes, and that other papers fix otherwise."""
 SCOPES = {"one setup": SETUP, "any setup": frozenset[str]()}
 """Facets of which one level is kept, by what a coefficient generalizes over."""
-COEFFICIENTS = {"g": False, "phi": True}
-"""Whether each coefficient counts what shifts all levels alike as an error."""
+GROUPS = ("items", "setups", "items × setups", "seeds")
+"""Groups of effects whose shares of the variance are stated; `seeds` has all effects with a seed."""
 NOT_REACHED = "not reached with any number of {}s"
 
 MASKS = ("reference", "black")
@@ -328,6 +329,11 @@ class Comparison:
         """Return the name of the comparison in the rows."""
         return f"{self.quantity}, {self.measured}s"
 
+    @property
+    def n_items(self) -> int:
+        """Return the number of items, of each data set where these are compared."""
+        return int(self.values.shape[self.facets.index(ITEM)])
+
     def estimate(self) -> list[Components]:
         """Return the truncated components of the values, then those of each resample."""
         components = [self._estimate(self.values)]
@@ -428,44 +434,57 @@ def _draw(clusters: Sequence[str], quantity: str, resampling: Resampling) -> Res
 def describe_components(
     comparison: Comparison, components: Sequence[Components], resampling: Resampling
 ) -> list[MeasurementRecord]:
-    """Return the variance of each effect, and its share of the variance of a single number in
-    percent.
+    """Return the variance of each effect, and the share of the variance of a single number that each
+    group of effects has, in percent.
 
     Args:
         comparison: The comparison.
         components: Its components, then those of each resample.
         resampling: Coverage of the intervals.
     """
+    build_order_row = partial(
+        _build_row, factor=comparison.factor, model=comparison.model
+    )
     rows = []
-    # Variance of a single number, which the effects add up to.
-    totals = [sum(draw.values()) for draw in components]
     for effect in components[0]:
         variances = [draw[effect] for draw in components]
-        shares = [
-            100 * variance / total if total else math.nan
-            for variance, total in zip(variances, totals, strict=True)
-        ]
-        for quantity, numbers, bounds in (
-            ("variance", variances, NON_NEGATIVE),
-            ("variance_share", shares, PERCENT),
-        ):
-            rows.append(
-                _build_row(
-                    quantity,
-                    _measure(numbers, comparison, resampling, bounds),
-                    comparison.factor,
-                    comparison.name_effect(effect),
-                    model=comparison.model,
-                )
-            )
+        measure = _measure(variances, comparison, resampling, NON_NEGATIVE)
+        rows.append(
+            build_order_row("variance", measure, level=comparison.name_effect(effect))
+        )
+    # (resamples, groups), whose groups add up to the variance of one number
+    grouped = np.array([list(group_components(draw).values()) for draw in components])
+    with np.errstate(invalid="ignore"):  # NaN where nothing varies
+        shares = 100 * grouped / grouped.sum(axis=1, keepdims=True)
+    for group, numbers in zip(GROUPS, shares.T, strict=True):
+        measure = _measure(numbers.tolist(), comparison, resampling, PERCENT)
+        rows.append(build_order_row("variance_share", measure, level=group))
     return rows
+
+
+def group_components(components: Components) -> dict[str, float]:
+    """Return the variance of items, of what setups shift in all items and in single items, and of
+    seeds with all their interactions.
+    """
+    variances = dict.fromkeys(GROUPS, 0.0)
+    items, setups, changed_items, seeds = GROUPS
+    for effect, variance in components.items():
+        group = setups
+        if SEED in effect:
+            group = seeds
+        elif effect == {ITEM}:
+            group = items
+        elif ITEM in effect:
+            group = changed_items
+        variances[group] += variance
+    return variances
 
 
 def describe_order(
     comparison: Comparison, components: Sequence[Components], resampling: Resampling
 ) -> list[MeasurementRecord]:
-    """Return the coefficients of an order within one setup and over setups, and the number of seeds
-    or items that `TARGET` needs.
+    """Return the coefficients of an order within one setup and over setups, their limit with any
+    number of seeds or items, and the number that `TARGET` needs.
 
     Args:
         comparison: The comparison.
@@ -473,48 +492,32 @@ def describe_order(
         resampling: Coverage of the intervals.
     """
     measured, averaged = comparison.measured, comparison.averaged
-    n_items = comparison.values.shape[comparison.facets.index(ITEM)]
+    build_order_row = partial(
+        _build_row, factor=comparison.factor, model=comparison.model
+    )
     # Items have one number each; data sets and models have the mean of theirs.
-    counts: dict[str, float] = {}
-    mean_of = ""
+    counts = {SEED: 1.0}
     if averaged == ITEM:
-        counts[ITEM] = n_items
-        mean_of = f", {n_items} items"
+        counts[ITEM] = comparison.n_items
     rows = []
     for scope, fixed in SCOPES.items():
-        level = scope + mean_of
-        for quantity, absolute in COEFFICIENTS.items():
+        coefficients = {
+            "g": partial(compute_coefficient, counts=counts),
+            "phi": partial(compute_coefficient, counts=counts, absolute=True),
+            "g_limit": partial(compute_coefficient, counts={averaged: math.inf}),
+        }
+        for quantity, compute in coefficients.items():
             numbers = []
             for draw in components:
-                numbers.append(
-                    compute_coefficient(
-                        draw, measured, fixed, counts, absolute=absolute
-                    )
-                )
+                numbers.append(compute(draw, measured, fixed))
             measure = _measure(numbers, comparison, resampling, SHARE)
-            rows.append(
-                _build_row(
-                    quantity,
-                    measure,
-                    comparison.factor,
-                    level,
-                    model=comparison.model,
-                )
-            )
+            rows.append(build_order_row(quantity, measure, level=scope))
         # An order of items needs seeds, an order of data sets or models needs items.
         needed = count_levels_needed(components[0], measured, averaged, TARGET, fixed)
-        count = Measure(needed, n_items)
+        count = Measure(needed, comparison.n_items)
         if needed is None:
-            count = Measure(None, n_items, reason=NOT_REACHED.format(averaged))
-        rows.append(
-            _build_row(
-                f"{averaged}s_needed",
-                count,
-                comparison.factor,
-                scope,
-                model=comparison.model,
-            )
-        )
+            count = replace(count, reason=NOT_REACHED.format(averaged))
+        rows.append(build_order_row(f"{averaged}s_needed", count, level=scope))
     return rows
 
 
@@ -526,19 +529,24 @@ def _measure(
 ) -> Measure:
     """Return the first number with its interval from the others, which are those of resamples."""
     value, draws = numbers[0], np.array(numbers[1:])
-    n_items = comparison.values.shape[comparison.facets.index(ITEM)]
+    n_items = comparison.n_items
     if math.isnan(value):
         return Measure(None, n_items, reason="nothing varies")
-    if np.ptp(draws[np.isfinite(draws)]) == 0:
+    finite = draws[np.isfinite(draws)]
+    if np.ptp(finite) <= EQUALITY_TOLERANCE:
         return Measure(value, n_items)  # a truncated variance, whose error is not known
+    # A variance near 0 has no use for the logarithm, whose interval would be without end.
+    scale: Bounds | None = bounds
+    if bounds == NON_NEGATIVE:
+        scale = None
     measure = build_measure(
-        value, n_items, draws, resampling, comparison.draws.clusters, bounds
+        value, n_items, draws, resampling, comparison.draws.clusters, scale
     )
-    # A number at its bound has an interval on its own scale, which may pass the bound.
+    # A number on its own scale has an interval that may pass the bound.
     if measure.ci_low is None or measure.ci_high is None:
         return measure
     return replace(
         measure,
-        ci_low=max(bounds[0], measure.ci_low),
-        ci_high=min(bounds[1], measure.ci_high),
+        ci_low=max(bounds[0], float(measure.ci_low)),
+        ci_high=min(bounds[1], float(measure.ci_high)),
     )
