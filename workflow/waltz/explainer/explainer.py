@@ -73,6 +73,9 @@ def _name_arguments() -> Iterator[None]:
         key, _, fault = message.partition(": ")
         if key == "evaluations":
             message = f"budget: {fault}"
+        # A model without an entry is named by its weights, which the fault may name again.
+        if section == "models" and key in fault:
+            message = fault
         raise ArgumentError(message) from error
 
 

@@ -44,8 +44,7 @@ from waltz.attribution.t_shap import (
     measure_t_shap,
 )
 from waltz.core.files.group_files import DatasetFiles
-from waltz.core.intervals import Resampling
-from waltz.core.measure import Measure
+from waltz.core.intervals import PERCENT, Bounds, Resampling
 from waltz.core.schema import MeasurementRecord
 from waltz.fidelity import EQUATIONS
 from waltz.measures.controls import Reload, randomize_weights
@@ -67,6 +66,8 @@ each modality needs 512 passes.
 """
 MAX_TOKENS_EARLY = 6
 """The same of early fusion: with six tokens and nine patches there are 2**15 coalitions."""
+BOUNDS: dict[str, Bounds] = {"covered": PERCENT}
+"""Smallest and largest value of the quantities that have any."""
 ROUNDING = 1e-6
 """Points of T-SHAP by which an interval may miss the exact value, because of rounding."""
 CANDIDATES_PER_ITEM = 10
@@ -278,7 +279,9 @@ def measure_permutations(
 
     rows = []
     for (count, quantity), numbers in values_of.items():
-        measure = pool_items(quantity, numbers, clusters, model, resampling)
+        measure = pool_items(
+            quantity, numbers, clusters, model, resampling, BOUNDS.get(quantity)
+        )
         rows.append(
             _build_row(
                 quantity, measure, model=model, factor="permutations", level=str(count)
@@ -294,8 +297,6 @@ def measure_permutations(
     rows.append(
         _build_row("t_shap", share_of_players, model=model, factor="share of players")
     )
-    captions = Measure(len(tables), len(tables))
-    rows.append(_build_row("captions", captions, model=model))
     needed = average(needed_evaluations, clusters, model, resampling)
     rows.append(_build_row("evaluations_for_1_point", needed, model=model))
     return rows
@@ -371,7 +372,9 @@ def measure_estimators(
             for quantity, value in summary.items():
                 values_of.setdefault(quantity, []).append(value)
         for quantity, values in values_of.items():
-            measure = pool_items(quantity, values, clusters, model, resampling)
+            measure = pool_items(
+                quantity, values, clusters, model, resampling, BOUNDS.get(quantity)
+            )
             rows.append(
                 _build_row(
                     quantity, measure, model=model, factor=factor, level=estimator

@@ -119,8 +119,15 @@ OPEN_SPACES = frozenset((
     "sidewalk", "slope", "snow", "stone", "street", "table", "tree", "water", "wave", "yard",
 ))  # fmt: skip
 """Places next to the things of WordNet's file of artifacts."""
+BORDERS = frozenset((
+    "bank", "border", "boundary", "brink", "coast", "coastline", "curb", "edge", "lakeside", "perimeter", "rim",
+    "riverbank", "seashore", "shore", "shoreline", "waterfront",
+))  # fmt: skip
+"""Narrow places: what is on one of them is next to it as well."""
+TETHERS = frozenset(("chain", "lead", "leash", "rope", "string"))
+"""Things on which an animal is held."""
 SURFACES_OR_SPACES = frozenset(
-    ("at", "in", "inside", "on", "on top of", "out of", "within")
+    ("across", "along", "at", "in", "inside", "on", "on top of", "out of", "within")
 )
 """Prepositions that also introduce manners, directions and parts."""
 SPREADING = frozenset(("dot", "extend", "scatter", "sprawl", "spread", "stretch"))
@@ -208,6 +215,10 @@ def _is_place(thing: Token, name: str) -> bool:
     if name in ("up", "down"):
         return thing.lower_ in SLOPES
     if name == "in" and thing.lower_ in CLOTHES:
+        return False
+    if singularize(thing.lower_) in BORDERS:
+        return False
+    if name == "on" and singularize(thing.lower_) in TETHERS:
         return False
     children = list(thing.children)
     if name in ("with", "without"):

@@ -385,7 +385,8 @@ VARIETIES = {
 """Words that tell several things apart ("bowls of various sizes")."""
 EVERYWHERE = {"everywhere", "throughout", "together"}
 """Adverbs of place and manner that one thing does not have."""
-THERE = TokenPattern(words={"there"}, before=TokenPattern(words={"and"}))
+HERE_AND = TokenPattern(words={"and"}, before=TokenPattern(words={"here"}))
+THERE = TokenPattern(words={"there"}, before=HERE_AND)
 """The end of "here and there"."""
 JOINT_WORDS = ({"together"}, {"each", "other"}, {"one", "another"}, {"both"})
 """Words that need several things, each set in one sentence."""
@@ -482,9 +483,11 @@ def _shares_verb(phrase: NounPhrase) -> bool:
 
 def _precedes_verb(phrase: NounPhrase) -> bool:
     """Return True before a verb that the parser took for an adjective ("two paths intersect")."""
-    adjectives = filter(ADJECTIVE.matches, _get_after(phrase))
-    lemmas = (set(getAllLemmas(word.lower_)) for word in adjectives)
-    return any("VERB" in parts and "ADJ" not in parts for parts in lemmas)
+    for word in filter(ADJECTIVE.matches, _get_after(phrase)):
+        lemmas = getAllLemmas(word.lower_)
+        if "ADJ" not in lemmas and word.lower_ in lemmas.get("VERB", ()):
+            return True
+    return False
 
 
 def _begins_with_number_of_others(phrase: NounPhrase) -> bool:
