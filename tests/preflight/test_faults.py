@@ -1,6 +1,7 @@
 """Preflight against the rehearsal's server: each fault is named, and what is there is ok."""
 
 import json
+import os
 import re
 import shutil
 import struct
@@ -440,6 +441,17 @@ def test_a_missing_executor_is_named_with_its_remedy(tmp_path, monkeypatch):
     (row,) = machine.check_scheduler(tmp_path)
     assert row.state == "failure"
     assert row.finding.endswith("run: pip install -c constraints.txt -e '.[slurm]'")
+
+
+def test_the_last_line_of_a_failed_sinfo_is_shown(tmp_path, monkeypatch):
+    (tmp_path / "config.yaml").write_text("executor: slurm\n")
+    (tmp_path / "sinfo").write_text(
+        "#!/bin/sh\necho no host >&2\necho no source >&2\nexit 1\n"
+    )
+    (tmp_path / "sinfo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (row,) = machine.check_scheduler(tmp_path)
+    assert row.finding.startswith("sinfo cannot be run (no source); run this on")
 
 
 def test_a_profile_without_slurm_needs_no_scheduler(tmp_path):

@@ -177,7 +177,7 @@ def check_scheduler(profile: Path | None) -> list[Check]:
             timeout=SINFO_SECONDS,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        finding = f"sinfo cannot be run ({get_first_line(error)}); run this on a login node of the cluster"
+        finding = f"sinfo cannot be run ({_read_fault(error)}); run this on a login node of the cluster"
         return [Check("scheduler", name, State.FAILURE, finding)]
     # `sinfo` lists one partition a line; a profile without partitions uses the default one.
     known = listed.stdout.split()
@@ -186,6 +186,14 @@ def check_scheduler(profile: Path | None) -> list[Check]:
         finding = f"its default partition; there are {', '.join(known)}"
         return [Check("scheduler", name, State.OK, finding)]
     return [_judge_partition(partition, known, name) for partition in configured]
+
+
+def _read_fault(error: OSError | subprocess.SubprocessError) -> str:
+    """Return the last line that a failed program wrote to stderr, or else the error's own."""
+    if isinstance(error, subprocess.CalledProcessError) and error.stderr.strip():
+        fault: str = error.stderr.strip().splitlines()[-1]
+        return fault
+    return get_first_line(error)
 
 
 def _judge_partition(partition: str, known: Sequence[str], profile: str) -> Check:
