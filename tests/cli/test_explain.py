@@ -410,6 +410,10 @@ def test_what_is_not_a_number_is_null_with_its_reason(clip, picture, tmp_path):
 
 ERRORS = {
     "no image": (["--image", "nowhere.png"], "nowhere.png: no such file"),
+    "an address": (
+        ["--image", "https://a.example/b.png"],
+        "b.png: no such file; an address is not fetched: download the file",
+    ),
     "no image in it": (
         ["--image", __file__],
         f"{__file__}: is not an image of a known format; name an image (BMP, GIF,",

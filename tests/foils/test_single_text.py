@@ -336,6 +336,7 @@ def test_a_table_of_questions_has_their_answers(tmp_path):
         ),
         ("a.csv", None, "no such file"),
         ("a.txt", None, "no such file"),
+        ("my own a.csv", None, "no such file; check the path"),
         ("a.xlsx", "?", "a.xlsx"),
     ],
 )

@@ -28,6 +28,8 @@ def test_what_cannot_be_a_path_is_refused(monkeypatch, tmp_path):
     monkeypatch.delenv("NOWHERE", raising=False)
     with pytest.raises(ValueError, match="NOWHERE is not set"):
         expand_path("$NOWHERE/own.csv")
+    with pytest.raises(ValueError, match="a space at its start or end"):
+        expand_path("own.csv ")
     (tmp_path / "x{y}.csv").touch()
     with pytest.raises(ValueError, match="a path with braces"):
         expand_path("x{y}.csv")

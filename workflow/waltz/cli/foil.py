@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FIELDS = ("caption", "foil", "caption_span", "foil_span", "direction")
 """Fields of a candidate that its JSON object holds."""
+MOST_WORDS_OF_NAME = 3
+"""Most words of a file that does not exist, so that a longer text may end in the name of a file."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NOT_TEXT = (
     "standard input: line {}: no UTF-8 (got 0x{:02x} at byte {}); write it in UTF-8"
@@ -106,7 +108,8 @@ def _list_texts(text: str) -> Iterable[str]:
         return _read_lines(sys.stdin.buffer)
     from waltz.sources.texts import SUFFIXES, read_texts
 
-    is_path = Path(text).suffix.lower() in SUFFIXES and len(text.split()) == 1
+    has_few_words = len(text.split()) <= MOST_WORDS_OF_NAME
+    is_path = Path(text).suffix.lower() in SUFFIXES and has_few_words
     # A folder may be a data set that was saved to disk.
     if is_path or (len(text) < 256 and Path(text).exists()):
         return read_texts(Path(text))

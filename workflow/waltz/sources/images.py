@@ -24,7 +24,12 @@ import pyarrow.compute as pc
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from waltz.core.downloads.content_checks import HEAD_BYTES, POINTER_START
-from waltz.core.errors import UserError, find_closest, get_first_line
+from waltz.core.errors import (
+    UserError,
+    advise_on_missing_file,
+    find_closest,
+    get_first_line,
+)
 from waltz.core.files import parquet
 from waltz.core.files.archives import is_regular
 from waltz.core.files.atomic import replace_file
@@ -325,8 +330,9 @@ def load_image_file(path: Path) -> Image.Image:
         UserError: The file is missing, or it cannot be read as an image.
     """
     if not path.is_file():
-        fault = "is a folder or device, not a file" if path.exists() else "no such file"
-        raise UserError(f"{path}: {fault}; name an image")
+        if path.exists():
+            raise UserError(f"{path}: is a folder or device, not a file; name an image")
+        raise UserError(f"{path}: no such file; {advise_on_missing_file(path)}")
     # A source of one file, so that the same checks apply.
     members = {path.stem: (path.name,)}
     image = _try_load(

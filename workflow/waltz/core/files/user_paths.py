@@ -13,7 +13,7 @@ def expand_path(path: str) -> str:
     A path that exists as it is written, and a url, stay unchanged.
 
     Raises:
-        ValueError: A variable is not set, or the path contains braces.
+        ValueError: A variable is not set, or the path contains braces, or a space at its start or end.
     """
     if "://" in path:
         return path
@@ -26,6 +26,11 @@ def expand_path(path: str) -> str:
                 f"the environment variable {unset[1]} is not set (got {path!r}); set it, or write the"
                 " whole path"
             )
+    if expanded != expanded.strip():
+        raise ValueError(
+            f"a path with a space at its start or end (got {expanded!r}), which Snakemake does not take; remove it, or"
+            " rename the file or folder"
+        )
     # Snakemake takes braces in the names of files as wildcards.
     if "{" in expanded or "}" in expanded:
         raise ValueError(
