@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from waltz.core.intervals import Resampling
+from waltz.core.schema import CcShapRecord
 from waltz.measures.controls import (
-    ExplainedItem,
     correlate,
+    measure_answer_differences,
     measure_shuffled_explanations,
     randomize_weights,
     shift_images,
@@ -81,19 +82,28 @@ def test_a_correlation_is_that_of_numpy_and_of_perfect_pairs_certain():
     ).value == pytest.approx(-1)
 
 
-def build_item(name, answer, explanation, scene=None):
-    return ExplainedItem(
-        f"d/{name}", scene or name, 1.0, np.array(answer), np.array(explanation)
+def build_record(name, answer, explanation, scene=None, **columns):
+    return CcShapRecord(
+        item_id=f"d/{name}",
+        profile="equations",
+        setting="pairwise",
+        kind="post-hoc",
+        seed=1,
+        image=scene or name,
+        value=1.0,
+        ratios_answer=answer,
+        ratios_explanation=explanation,
+        **columns,
     )
 
 
 def test_an_explanation_of_another_item_is_compared_where_it_has_as_many_players():
     items = [
-        build_item("1", [1.0, 0.0], [1.0, 0.0]),
-        build_item("2", [0.0, 1.0], [0.0, 1.0]),
-        build_item("3", [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]),
+        build_record("1", [1.0, 0.0], [1.0, 0.0]),
+        build_record("2", [0.0, 1.0], [0.0, 1.0]),
+        build_record("3", [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]),
     ]
-    every = measure_shuffled_explanations("m", {"post-hoc": items}, 1, HOW)
+    every = measure_shuffled_explanations("m", items, 1, HOW)
     found = {row.level: row for row in every if row.quantity == "cc_shap"}
     assert (found["none"].measure.value, found["none"].measure.n) == (1.0, 3)
     assert (
@@ -113,12 +123,33 @@ def test_an_explanation_of_another_item_is_compared_where_it_has_as_many_players
 
 
 def test_an_explanation_of_the_same_scene_is_not_exchanged():
-    items = [build_item(name, [1.0, 0.0], [1.0, 0.0], "5") for name in "12"]
+    items = [build_record(name, [1.0, 0.0], [1.0, 0.0], "5") for name in "12"]
     found = {
-        row.level: row
-        for row in measure_shuffled_explanations("m", {"post-hoc": items}, 1, HOW)
+        row.level: row for row in measure_shuffled_explanations("m", items, 1, HOW)
     }
     assert (found["other explanation"].measure.value, found["none"].measure.n) == (
         None,
         2,
     )
+
+
+def test_an_explanation_is_compared_with_its_answer_in_the_same_items_of_each_control():
+    def build_run(**differences):
+        return [
+            build_record(
+                name, [1.0], [1.0], t_shap_answer=0.5, t_shap_explanation=0.5 + points
+            )
+            for name, points in differences.items()
+        ]
+
+    runs = {
+        "none": build_run(a=0.1, b=0.3),
+        "other image": build_run(a=0.3),
+    }
+    rows = measure_answer_differences("m", runs, HOW)
+    measures = {(row.quantity, row.level): row.measure for row in rows}
+    difference = "t_shap_explanation_less_answer"
+    assert measures[difference, "none"].value == pytest.approx(20)
+    assert measures[difference, "other image"].value == pytest.approx(30)
+    excess = measures[f"{difference}_excess", "other image"]
+    assert (excess.value, excess.n) == (pytest.approx(-20), 1)

@@ -133,6 +133,35 @@ FINDINGS: dict[str, Source] = {
         for level in ("other explanation", "shuffled players")
     },
     **{
+        f"{quantity}_{kind}": Source(
+            "controls",
+            quantity,
+            LLAVA,
+            f"control, {kind}",
+            "other explanation",
+            decimals=decimals,
+        )
+        for kind in ("post-hoc", "cot")
+        for quantity, decimals in (
+            ("excess_content", 2),
+            ("excess_centered", 2),
+            ("identified", 0),
+        )
+    },
+    **{
+        f"less_answer{excess}_{kind}_{level}": Source(
+            "controls",
+            f"t_shap_explanation_less_answer{excess}",
+            LLAVA,
+            f"control, {kind}",
+            level,
+        )
+        for kind in ("post-hoc", "cot")
+        for level in ("none", "other image")
+        for excess in ("", "_excess")
+        if level != "none" or not excess
+    },
+    **{
         f"choice_{model}_{level}": Source(
             "multiverse", "t_shap_difference", model, factor, level
         )

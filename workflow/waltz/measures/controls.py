@@ -10,16 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 
 from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.shapley.estimate import AttributionSettings
+from waltz.consistency.cc_shap.exchanged import Excess, compute_excesses
 from waltz.consistency.cc_shap.measure import compute_cosine
 from waltz.consistency.cc_shap.rows import (
     CCShapRun,
     CCShapSettings,
     explain_datasets,
 )
+from waltz.consistency.differences import EXPLANATION_LESS_ANSWER
+from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling, build_measure, resample
 from waltz.core.measure import Measure
@@ -63,25 +68,6 @@ class ControlSettings:
     decoder_sample: int
     permutations: int
     tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainedItem:
-    """Hold the contribution ratios of the answer to one item and of its explanation.
-
-    Attributes:
-        name: Data set and id of the item.
-        scene: The scene of its image.
-        cc_shap: CC-SHAP of answer and explanation.
-        answer: Ratios of the answer, float64 of shape (shared players,).
-        explanation: Ratios of the explanation, of the same shape.
-    """
-
-    name: str
-    scene: str
-    cc_shap: float
-    answer: np.ndarray
-    explanation: np.ndarray
 
 
 def measure_encoder_controls(
@@ -333,17 +319,37 @@ def measure_decoder_controls(
     seed: int,
     resampling: Resampling,
 ) -> list[MeasurementRecord]:
-    """Return mean CC-SHAP of decoders, for their explanations and for the null controls.
+    """Return mean CC-SHAP of decoders, and T-SHAP of their explanations less T-SHAP of their answers,
+    without a control and with each null control.
 
-    The controls compare an answer with the explanation of another item, and with shuffled players.
+    The controls of CC-SHAP compare an answer with explanations of other items, and with shuffled
+    players; that of T-SHAP is images of other scenes.
     """
     rows: list[MeasurementRecord] = []
     for decoder in decoders:
-        explained = _explain_items(decoder, datasets, settings, seed)
-        rows += measure_shuffled_explanations(
-            decoder.spec.name, explained, seed, resampling
-        )
+        name = decoder.spec.name
+        plain = _explain_items(decoder, datasets, settings, seed)
+        rows += measure_shuffled_explanations(name, plain, seed, resampling)
+        with tempfile.TemporaryDirectory() as folder:
+            exchanged = [_exchange_images(dataset, folder) for dataset in datasets]
+            other_image = _explain_items(decoder, exchanged, settings, seed)
+        runs = {"none": plain, "other image": other_image}
+        rows += measure_answer_differences(name, runs, resampling)
     return rows
+
+
+def _exchange_images(dataset: DatasetFiles, folder: str) -> DatasetFiles:
+    """Return a data set in which each item has the image of the next item of another scene; its rows
+    are written to a folder.
+    """
+    table = parquet.read_table(dataset.rows)
+    images = table.column("image").to_pylist()
+    lenders = shift_images(list(map(identify_scene, images)))
+    column = pa.array([images[lender] for lender in lenders])
+    position = table.column_names.index("image")
+    rows = Path(folder) / f"{dataset.name}.parquet"
+    pq.write_table(table.set_column(position, table.field(position), column), rows)
+    return replace(dataset, rows=str(rows))
 
 
 def _explain_items(
@@ -351,9 +357,11 @@ def _explain_items(
     datasets: Sequence[DatasetFiles],
     settings: ControlSettings,
     seed: int,
-) -> dict[str, list[ExplainedItem]]:
-    """Return the items whose CC-SHAP is defined, by kind of explanation."""
-    explained: dict[str, list[ExplainedItem]] = {}
+) -> list[CcShapRecord]:
+    """Return CC-SHAP of a sample of each data set; the item's name has its data set, and the image is
+    named by its scene.
+    """
+    records = []
     with tempfile.TemporaryDirectory() as folder:
         run = CCShapRun(
             ["equations"],
@@ -368,100 +376,132 @@ def _explain_items(
         for result in explain_datasets(decoder, datasets, run):
             for record in result.tables["rows"]:
                 assert isinstance(record, CcShapRecord)
-                items = explained.setdefault(record.kind, [])
-                if record.value is None:
-                    continue
-                item = ExplainedItem(
-                    f"{result.dataset.name}/{record.item_id}",
-                    identify_scene(str(record.image)),
-                    record.value,
-                    np.array(record.ratios_answer),
-                    np.array(record.ratios_explanation),
-                )
-                items.append(item)
-    return explained
+                name = f"{result.dataset.name}/{record.item_id}"
+                scene = identify_scene(str(record.image))
+                records.append(replace(record, item_id=name, image=scene))
+    return records
 
 
 def measure_shuffled_explanations(
-    model: str,
-    items: Mapping[str, Sequence[ExplainedItem]],
-    seed: int,
-    resampling: Resampling,
+    model: str, records: Sequence[CcShapRecord], seed: int, resampling: Resampling
 ) -> list[MeasurementRecord]:
     """Return mean CC-SHAP by kind of explanation, with and without the null controls, and its
     excess over them.
 
-    The controls are the explanation of another item, and the item's explanation with shuffled
-    players. The other item is the next item of another scene, by seeded rank, whose explanation has
-    the same number of players; otherwise the contributions cannot be compared. The excess is
-    CC-SHAP of an item less CC-SHAP under the control, over the items that have both.
+    The controls are the explanations of items of other scenes (`compute_excesses`), and the item's
+    explanation with shuffled players. The excess is CC-SHAP of an item less CC-SHAP under the
+    control, over the items that have both.
 
     Args:
         model: Name of the decoder.
-        items: Explained items by kind of explanation.
-        seed: Seed of the ranks and of the shuffles.
+        records: CC-SHAP of the items, whose images are named by their scenes.
+        seed: Seed of the shuffles.
         resampling: Resampling of scenes.
     """
     rows: list[MeasurementRecord] = []
-    for kind, explained in items.items():
-        ranked = sorted(explained, key=lambda item: rank(item.name, seed))
-        clusters: dict[str, list[str]] = {
-            "none": [],
-            "other explanation": [],
-            "shuffled players": [],
+    for kind in dict.fromkeys(record.kind for record in records):
+        explained = [
+            record
+            for record in records
+            if record.kind == kind and record.value is not None
+        ]
+        scenes = [str(record.image) for record in explained]
+        excesses = compute_excesses(explained)
+        cc_shap = np.array([record.value for record in explained], dtype=np.float64)
+        differences = _list_numbers(excesses, "difference")
+        levels = {
+            "none": cc_shap,
+            "other explanation": cc_shap - differences,
+            "shuffled players": np.array(
+                [_shuffle_players(record, seed) for record in explained]
+            ),
         }
-        values: dict[str, list[float]] = {level: [] for level in clusters}
-        excesses: dict[str, list[float]] = {level: [] for level in clusters}
-        for position, item in enumerate(ranked):
-            # The same ratios in random order show the agreement that chance alone gives.
-            generator = np.random.default_rng(rank(item.name, seed))
-            cc_shap = {
-                "none": item.cc_shap,
-                "shuffled players": float(
-                    compute_cosine(item.answer, generator.permutation(item.explanation))
-                ),
-            }
-            lender = _find_lender(item, [*ranked[position + 1 :], *ranked[:position]])
-            if lender is not None:
-                cc_shap["other explanation"] = float(
-                    compute_cosine(item.answer, lender.explanation)
-                )
-            for level, value in cc_shap.items():
-                clusters[level].append(item.scene)
-                values[level].append(value)
-                excesses[level].append(item.cc_shap - value)
-
-        for level in values:
-            factor = f"control, {kind}"
-            mean = average(values[level], clusters[level], model, resampling)
-            rows.append(
-                _build_row("cc_shap", mean, model=model, factor=factor, level=level)
-            )
+        measures = []
+        for level, values in levels.items():
+            measures.append(("cc_shap", level, values))
             if level != "none":
-                excess = average(excesses[level], clusters[level], model, resampling)
+                measures.append(("cc_shap_excess", level, cc_shap - values))
+        for quantity, column, scale in (
+            ("identified", "identified", 100),
+            ("excess_content", "content", 1),
+            ("excess_centered", "centered", 1),
+        ):
+            numbers = scale * _list_numbers(excesses, column)
+            measures.append((quantity, "other explanation", numbers))
+        for quantity, level, numbers in measures:
+            mean = average(numbers.tolist(), scenes, model, resampling)
+            factor = f"control, {kind}"
+            rows.append(
+                _build_row(quantity, mean, model=model, factor=factor, level=level)
+            )
+    return rows
+
+
+def _list_numbers(excesses: Sequence[Excess | None], name: str) -> np.ndarray:
+    """Return an attribute of each excess, float64 of shape (items,), NaN where there is none."""
+    numbers = [getattr(excess, name, None) for excess in excesses]
+    return np.array(numbers, dtype=np.float64)
+
+
+def _shuffle_players(record: CcShapRecord, seed: int) -> float:
+    """Return CC-SHAP with the explanation's ratios in random order, the agreement of chance."""
+    generator = np.random.default_rng(rank(record.item_id, seed))
+    answer = np.array(record.ratios_answer, dtype=np.float64)
+    explanation = np.array(record.ratios_explanation, dtype=np.float64)
+    return float(compute_cosine(answer, generator.permutation(explanation)))
+
+
+def measure_answer_differences(
+    model: str,
+    runs: Mapping[str, Sequence[CcShapRecord]],
+    resampling: Resampling,
+) -> list[MeasurementRecord]:
+    """Return T-SHAP of explanations less T-SHAP of their answers in points, by kind of explanation
+    and control, and its excess over each control on the items that have both.
+
+    Args:
+        model: Name of the decoder.
+        runs: CC-SHAP of the items by control, `none` among them.
+        resampling: Resampling of scenes.
+    """
+    rows = []
+    for kind in dict.fromkeys(record.kind for record in runs["none"]):
+        scenes = {
+            record.item_id: str(record.image)
+            for record in runs["none"]
+            if record.kind == kind
+        }
+        plain = _compute_answer_differences(runs["none"], kind)
+        for level, records in runs.items():
+            differences = _compute_answer_differences(records, kind)
+            excesses = {
+                name: plain[name] - difference
+                for name, difference in differences.items()
+                if name in plain
+            }
+            measures = {EXPLANATION_LESS_ANSWER: differences}
+            if level != "none":
+                measures[f"{EXPLANATION_LESS_ANSWER}_excess"] = excesses
+            for quantity, numbers in measures.items():
+                clusters = [scenes[name] for name in numbers]
+                mean = average(list(numbers.values()), clusters, model, resampling)
+                factor = f"control, {kind}"
                 rows.append(
-                    _build_row(
-                        "cc_shap_excess",
-                        excess,
-                        model=model,
-                        factor=factor,
-                        level=level,
-                    )
+                    _build_row(quantity, mean, model=model, factor=factor, level=level)
                 )
     return rows
 
 
-def _find_lender(
-    item: ExplainedItem, candidates: Sequence[ExplainedItem]
-) -> ExplainedItem | None:
-    """Return the first item of another scene whose explanation has the same number of players, or
-    None.
-    """
-    for candidate in candidates:
-        has_as_many_players = len(candidate.explanation) == len(item.explanation)
-        if has_as_many_players and candidate.scene != item.scene:
-            return candidate
-    return None
+def _compute_answer_differences(
+    records: Sequence[CcShapRecord], kind: str
+) -> dict[str, float]:
+    """Return T-SHAP of the explanation less T-SHAP of the answer in points by item."""
+    differences = {}
+    for record in records:
+        answer, explanation = record.t_shap_answer, record.t_shap_explanation
+        if record.kind == kind and answer is not None and explanation is not None:
+            differences[record.item_id] = 100 * (explanation - answer)
+    return differences
 
 
 def _attribute(
