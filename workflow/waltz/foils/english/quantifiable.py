@@ -442,7 +442,7 @@ def _begins_earlier(phrase: NounPhrase) -> bool:
     trees"), a modifier ("two shirtless" before "young boys"), or an adjective of a list ("a grey
     but" before "painted wall").
     """
-    patterns = (*MODIFIER_OF_NOUN, GERUND)
+    patterns: tuple[TokenPattern, ...] = (*MODIFIER_OF_NOUN, GERUND)
     if phrase.determiners:
         patterns = FIRST_DETERMINER
     before = _get_before(phrase)
