@@ -121,7 +121,7 @@ OPEN_SPACES = frozenset((
 """Places next to the things of WordNet's file of artifacts."""
 BORDERS = frozenset((
     "bank", "border", "boundary", "brink", "coast", "coastline", "curb", "edge", "lakeside", "perimeter", "rim",
-    "riverbank", "seashore", "shore", "shoreline", "waterfront",
+    "riverbank", "shore", "shoreline", "waterfront",
 ))  # fmt: skip
 """Narrow places: what is on one of them is next to it as well."""
 TETHERS = frozenset(("chain", "lead", "leash", "rope", "string"))

@@ -476,7 +476,12 @@ def _shares_verb(phrase: NounPhrase) -> bool:
     group, and a girl is saying").
     """
     verb = phrase.head.head
-    if not SUBJECT.matches(phrase.head) or len(SUBJECT.select(verb.children)) == 1:
+    subjects = SUBJECT.select(verb.children)
+    if phrase.head not in subjects or len(subjects) == 1:
+        return False
+    # "a boy, six cacti and a cow"
+    words_after = (noun.doc[noun.i + 1 : noun.i + 2].text.lower() for noun in subjects)
+    if not LINKS.isdisjoint(words_after):
         return False
     return PRESENT_OF_ONE.matches_any([verb, *verb.lefts])
 
