@@ -124,6 +124,7 @@ def list_names(names: Iterable[str], conjunction: str = "or") -> str:
 
 def advise_on_missing_file(path: object) -> str:
     """Return what to do about a file that does not exist; an address is not fetched."""
+    # An option of type path has the address without its second slash.
     if ADDRESS.match(str(path)):
         return "an address is not fetched: download the file and name it"
     return "check the path"

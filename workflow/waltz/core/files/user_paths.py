@@ -26,6 +26,7 @@ def expand_path(path: str) -> str:
                 f"the environment variable {unset[1]} is not set (got {path!r}); set it, or write the"
                 " whole path"
             )
+    # Such a file may exist, and Snakemake only warns of its name and then does not find it.
     if expanded != expanded.strip():
         raise ValueError(
             f"a path with a space at its start or end (got {expanded!r}), which Snakemake does not take; remove it, or"
