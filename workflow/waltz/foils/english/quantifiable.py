@@ -942,12 +942,17 @@ def _may_fit_another(phrase: NounPhrase) -> bool:
     be true of another one; also where these are images ("in at least one of the images").
     """
     head = phrase.head
-    sentence = head.doc[head.sent.start : head.sent.end]
     return any(
         token.i < phrase.start or (token.i > head.i and _counts_images(token))
-        for token in sentence
-        if AT_LEAST.matches(token) or _picks_one(token)
+        for token in _find_pickers(head.doc)
+        if token.sent == head.sent
     )
+
+
+@lru_cache(maxsize=8)
+def _find_pickers(doc: Doc) -> tuple[Token, ...]:
+    """Return the words that pick one or more of several things ("at least", "one of")."""
+    return tuple(token for token in doc if AT_LEAST.matches(token) or _picks_one(token))
 
 
 def _picks_one(token: Token) -> bool:
