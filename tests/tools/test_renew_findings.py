@@ -62,7 +62,10 @@ def test_a_page_states_every_committed_number(name):
     for key, finding in committed.items():
         decimals = PAGES[name][key].decimals
         ends = finding.ci_low, finding.ci_high
-        assert finding.text == format_number(finding.value, *ends, decimals)
+        if finding.value is None:
+            assert finding.text == PAGES[name][key].undefined != ""
+        else:
+            assert finding.text == format_number(finding.value, *ends, decimals)
 
 
 def test_the_summary_states_numbers_of_the_other_pages():

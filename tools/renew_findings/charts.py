@@ -55,12 +55,13 @@ def draw_chart(chart: Chart, findings: Mapping[str, Finding]) -> Figure:
             offset = (index - (count - 1) / 2) / (count + 1)
             heights = []
             shown = []
+            values = []
             for row, key in enumerate(chart.rows.values()):
-                name = pattern.format(key)
-                if name in findings:
+                finding = findings.get(pattern.format(key))
+                if finding is not None and finding.value is not None:
                     heights.append(row + offset)
-                    shown.append(findings[name])
-            values = [finding.value for finding in shown]
+                    shown.append(finding)
+                    values.append(finding.value)
             (points,) = axes.plot(
                 values,
                 heights,

@@ -23,6 +23,8 @@ class Source:
         level: Value of the factor.
         dataset: Data set.
         decimals: Decimals in the text.
+        undefined: Text if the measurement has a reason instead of a number; empty if it must have a
+            number.
     """
 
     measurement: str
@@ -32,6 +34,7 @@ class Source:
     level: str = ""
     dataset: str = ""
     decimals: int = 1
+    undefined: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +43,14 @@ class Finding:
 
     Attributes:
         text: The number as text.
-        value: The number.
+        value: The number; None for the text of an undefined number.
         ci_low: Lower end of its interval; None without one.
         ci_high: Upper end.
         n: Number of items.
     """
 
     text: str
-    value: float
+    value: float | None
     ci_low: float | None
     ci_high: float | None
     n: int
@@ -77,13 +80,15 @@ def collect_findings(
             source.dataset,
         )
         measure = measures.get(key)
-        if measure is None or measure.value is None:
+        if measure is None or (measure.value is None and not source.undefined):
             raise UserError(
                 f"{source.measurement}: no number for {name!r} ({source}); run the studies measures and valse"
             )
-        text = format_number(
-            measure.value, measure.ci_low, measure.ci_high, source.decimals
-        )
+        text = source.undefined
+        if measure.value is not None:
+            text = format_number(
+                measure.value, measure.ci_low, measure.ci_high, source.decimals
+            )
         findings[name] = Finding(
             text, measure.value, measure.ci_low, measure.ci_high, measure.n
         )

@@ -15,6 +15,17 @@ CORRECTED_QUANTITIES = ("bias_towards_players_corrected", "error_corrected")
 ESTIMATORS = ("permutation", "regression", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
 SEED = "another seed"
 MASK_FAULTS = (SEED, "patch 0 stays", "corner masked", "old split")
+NUMBERS = (
+    (CLIP, "t_shap"),
+    (MATCHER, "t_shap"),
+    (LLAVA, "cc_shap"),
+    (LLAVA, "t_shap_answer"),
+)
+"""Models and measures of the reliability."""
+ORDERS = {"items": "seeds_needed", "data sets": "items_needed"}
+"""Number that an order needs, by what is put in order."""
+SCOPES = ("one setup", "any setup")
+NOT_REACHED = "never"
 GAMES = (
     "additive",
     "cancelling",
@@ -206,6 +217,60 @@ FINDINGS: dict[str, Source] = {
             ("estimator", "permutation"),
             ("value", "probability"),
         )
+    },
+    **{
+        f"reliability_share_{model}_{quantity}_{group}": Source(
+            "reliability",
+            "variance_share",
+            model,
+            f"{quantity}, items",
+            group,
+            decimals=0,
+        )
+        for model, quantity in NUMBERS
+        for group in ("items", "setups", "items × setups", "seeds")
+    },
+    **{
+        f"reliability_{coefficient}_{model}_{quantity}_{order}_{scope}": Source(
+            "reliability",
+            coefficient,
+            model,
+            f"{quantity}, {order}",
+            scope,
+            decimals=2,
+        )
+        for model, quantity in NUMBERS
+        for order in ORDERS
+        for scope in SCOPES
+        for coefficient in ("g", "phi", "g_limit")
+        if coefficient == "g" or (order == "items" and scope == "any setup")
+    },
+    **{
+        f"reliability_needed_{model}_{quantity}_{order}_{scope}": Source(
+            "reliability",
+            needed,
+            model,
+            f"{quantity}, {order}",
+            scope,
+            decimals=0,
+            undefined=NOT_REACHED,
+        )
+        for model, quantity in NUMBERS
+        for order, needed in ORDERS.items()
+        for scope in SCOPES
+    },
+    **{
+        f"reliability_{quantity}_models_{scope}": Source(
+            "reliability",
+            quantity,
+            "",
+            "t_shap, models",
+            scope,
+            decimals=decimals,
+            undefined=NOT_REACHED,
+        )
+        for scope in SCOPES
+        for quantity, decimals in (("g", 2), ("items_needed", 0))
     },
     **{
         f"fault_{quantity}_{level}": Source(
