@@ -226,7 +226,7 @@ def test_a_full_disk_is_no_fault_of_the_network(cache, monkeypatch):
 
 def test_a_missing_package_is_named_and_not_a_class():
     with (
-        pytest.raises(UserError, match=r"install timm \(pip install timm\)$"),
+        pytest.raises(UserError, match=r"run: pip install timm$"),
         report_faults(ModelSpec("mine", "vision", "org/model", revision=COMMIT)),
     ):
         raise ModuleNotFoundError("Could not import module 'TimmWrapperConfig'. Are")

@@ -31,6 +31,16 @@ start_snakemake([], pathlib.Path.cwd())
 """
 
 
+@pytest.fixture(autouse=True)
+def heed_interrupts():
+    """Let interrupts reach tests and their processes, also where a shell without job control runs
+    the tests in the background and ignores them.
+    """
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
 def start_command(folder, snakemake):
     """Start a command of waltz with a program in place of Snakemake, and wait for file `lock`."""
     (folder / "snakemake.py").write_text(snakemake)
