@@ -3,10 +3,13 @@ docs/explanation/calibration.md.
 """
 
 from tools.renew_findings.findings import CLIP, LLAVA, MATCHER, SMOLLM2, Source
+from waltz.consistency.cc_shap.dialogue import EXPLANATION_KINDS
 from waltz.consistency.edit_tests.tests import TESTS
 from waltz.measures.calibration import CC_SHAP, MIXTURES, name_rate
 from waltz.measures.constructed import DECODERS
 from waltz.measures.power import COMPARISONS
+from waltz.measures.validity import CC_SHAP_EXCESS, DOSES, SHUFFLED, UNFAITHFUL
+from waltz.measures.validity_decoders import FAITHFUL
 
 FILTERS = {
     "existence": "none",
@@ -50,7 +53,56 @@ ITEMS = {
     "action-replacement": (27, 648),
 }
 """Number of items of data sets here, and of VALSE as released."""
+VALIDITY_SCORES = (
+    *TESTS,
+    *(
+        f"{name} {kind}"
+        for name in (CC_SHAP, CC_SHAP_EXCESS)
+        for kind in EXPLANATION_KINDS
+    ),
+)
+"""Scores of decoders that are trained to explain."""
+VALIDITY_CHECKS = (
+    "accuracy",
+    "follows the deciding word",
+    "names the deciding word",
+    "changed by an edit",
+    "changed by the suggestion",
+)
+"""What is checked of these decoders."""
 FINDINGS: dict[str, Source] = {
+    **{
+        f"validity_{quantity}_{explaining.name}": Source(
+            "validity", quantity, explaining.name, decimals=0
+        )
+        for quantity in VALIDITY_CHECKS
+        for explaining in (*DOSES, SHUFFLED)
+    },
+    **{
+        f"validity_{score}_{explaining.name}": Source(
+            "validity",
+            "consistent" if score in TESTS else "mean",
+            explaining.name,
+            "measure",
+            score,
+            decimals=0 if score in TESTS else 2,
+        )
+        for score in VALIDITY_SCORES
+        for explaining in (FAITHFUL, *UNFAITHFUL)
+    },
+    **{
+        f"validity_auroc_{score}_{explaining.name}": Source(
+            "validity", "auroc", explaining.name, "measure", score, decimals=0
+        )
+        for score in VALIDITY_SCORES
+        for explaining in UNFAITHFUL
+    },
+    **{
+        f"validity_order_{score}": Source(
+            "validity", "order of doses", "", "measure", score, decimals=0
+        )
+        for score in VALIDITY_SCORES
+    },
     **{
         f"calibration_{test}_{decoder.name}": Source(
             "calibration",

@@ -9,6 +9,8 @@ from waltz.core.schema import MeasurementRecord
 CLIP, MATCHER, LLAVA = "scenes-clip", "scenes-matcher", "scenes-llava"
 RANDOM_MATCHER = f"{MATCHER}, random weights"
 SMOLLM2 = "smollm2-135m-instruct"
+RECORDED = "recorded"
+"""Measurement of the metrics of stage consistency, which are those of the study `recorded`."""
 
 
 @dataclass(frozen=True, slots=True)

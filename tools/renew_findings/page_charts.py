@@ -4,12 +4,36 @@ from tools.renew_findings.calibration import ITEMS, RELEASED
 from tools.renew_findings.charts import Chart
 from tools.renew_findings.findings import CLIP, MATCHER
 from tools.renew_findings.t_shap import ESTIMATORS, GAMES, MASK_FAULTS
+from waltz.consistency.cc_shap.dialogue import COT, POST_HOC
 from waltz.consistency.edit_tests.tests import TESTS
 from waltz.measures.calibration import CC_SHAP
+from waltz.measures.validity import CC_SHAP_EXCESS, SHUFFLED, THEME
 
 MODELS = (CLIP, MATCHER)
 TEST_ROWS = {test.replace("_", " "): test for test in TESTS} | {"CC-SHAP": CC_SHAP}
+VALIDITY_ROWS = {
+    "CC-SHAP, post-hoc": f"{CC_SHAP} {POST_HOC}",
+    "its excess": f"{CC_SHAP_EXCESS} {POST_HOC}",
+    "CC-SHAP, chain of thought": f"{CC_SHAP} {COT}",
+    "its excess, chain of thought": f"{CC_SHAP_EXCESS} {COT}",
+} | {test.replace("_", " "): test for test in TESTS}
 PAGE_CHARTS: dict[str, dict[str, Chart]] = {
+    "cc-shap": {
+        "cc-shap-excess": Chart(
+            "CC-SHAP",
+            {
+                "ComVE, post-hoc": "cc_shap_posthoc_comve",
+                "ComVE, chain of thought": "cc_shap_cot_comve",
+                "e-SNLI, post-hoc": "cc_shap_posthoc_e-snli",
+                "e-SNLI, chain of thought": "cc_shap_cot_e-snli",
+            },
+            {
+                "own explanations": "recorded_{}",
+                "less other items' explanations": "recorded_{}:excess",
+            },
+            0,
+        ),
+    },
     "measures": {
         "measures-estimators": Chart(
             "error of T-SHAP of an item (points)",
@@ -87,6 +111,15 @@ PAGE_CHARTS: dict[str, dict[str, Chart]] = {
         ),
     },
     "calibration": {
+        "calibration-validity": Chart(
+            "AUROC (%)",
+            VALIDITY_ROWS,
+            {
+                "against a theme": f"validity_auroc_{{}}_{THEME.name}",
+                "against another item's": f"validity_auroc_{{}}_{SHUFFLED.name}",
+            },
+            50,
+        ),
         "calibration-tests": Chart(
             "right verdicts (%)",
             TEST_ROWS,

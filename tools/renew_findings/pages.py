@@ -1,4 +1,4 @@
-"""Pages of docs/explanation that state findings: their numbers from the files of two studies, and
+"""Pages of docs/explanation that state findings: their numbers from the files of three studies, and
 their figures.
 
 A number stands between `<!-- name -->` and `<!-- end -->`. `n:name` is the number of items of a
@@ -13,17 +13,21 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from tools.renew_findings import calibration, t_shap
+from tools.renew_findings import calibration, recorded, t_shap
 from tools.renew_findings.charts import save_charts
-from tools.renew_findings.findings import Finding, collect_findings
+from tools.renew_findings.findings import RECORDED, Finding, collect_findings
 from tools.renew_findings.page_charts import PAGE_CHARTS
 from waltz.core.files.atomic import write_text
 from waltz.core.records import read_records
-from waltz.core.schema import MeasurementRecord
+from waltz.core.schema import MeasurementRecord, MetricRecord
 
 MARK = re.compile(r"<!-- ([^>]+) -->([^<]*)<!-- end -->")
 """A number of the page, between its name and the end."""
-PAGES = {"measures": t_shap.FINDINGS, "calibration": calibration.FINDINGS}
+PAGES = {
+    "measures": t_shap.FINDINGS,
+    "calibration": calibration.FINDINGS,
+    "cc-shap": recorded.FINDINGS,
+}
 """Numbers of each page by name."""
 SUMMARY = "findings"
 """Page that states numbers of the other pages."""
@@ -34,7 +38,7 @@ def renew_pages(docs: Path, *results: Path) -> None:
 
     Args:
         docs: Folder of the documentation.
-        results: Folders of the measurements.
+        results: Folders of the measurements, and the file of the metrics of a recorded run.
     """
     rows = read_measurements(results)
     all_texts: dict[str, str] = {}
@@ -70,12 +74,29 @@ def _renew_page(page: Path, texts: Mapping[str, str]) -> None:
     write_text(page, update_page(page.read_text(encoding="utf-8"), texts))
 
 
-def read_measurements(folders: Iterable[Path]) -> list[MeasurementRecord]:
-    """Return the rows of all measurements in folders."""
+def read_measurements(results: Iterable[Path]) -> list[MeasurementRecord]:
+    """Return the rows of all measurements in folders, and of files of metrics."""
     rows: list[MeasurementRecord] = []
-    for folder in folders:
-        for file in sorted(folder.glob("*.parquet")):
+    for path in results:
+        if path.is_file():
+            rows += _read_metrics(path)
+        for file in sorted(path.glob("*.parquet")):
             rows += read_records(file, MeasurementRecord)
+    return rows
+
+
+def _read_metrics(file: Path) -> list[MeasurementRecord]:
+    """Return the metrics of stage consistency as rows of a measurement."""
+    rows = []
+    for record in read_records(file, MetricRecord):
+        row = MeasurementRecord(
+            measurement=RECORDED,
+            model=record.model,
+            dataset=record.dataset,
+            quantity=record.metric,
+            measure=record.measure,
+        )
+        rows.append(row)
     return rows
 
 

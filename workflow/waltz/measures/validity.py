@@ -51,6 +51,7 @@ from waltz.evaluation.metrics.pair_metrics import (
 )
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.fidelity import EQUATIONS
+from waltz.measures.calibration import CC_SHAP
 from waltz.measures.rows import SIGNED, average, build_row
 from waltz.measures.validity_decoders import (
     FAITHFUL,
@@ -65,6 +66,7 @@ from waltz.models.decoders.language_model import LanguageModel
 
 MEASUREMENT, MEASURE = "validity", "measure"
 _build_row = partial(build_row, MEASUREMENT)
+CC_SHAP_EXCESS = "cc_shap_excess"
 THEME = Explaining("faithful on 0 %", 0.0)
 DOSES = (
     THEME,
@@ -208,8 +210,8 @@ def measure_decoder(
         differences = [
             None if excess is None else excess.difference for excess in excesses
         ]
-        scores[f"cc_shap {kind}"] = _to_array([record.value for record in explained])
-        scores[f"cc_shap_excess {kind}"] = _to_array(differences)
+        scores[f"{CC_SHAP} {kind}"] = _to_array([record.value for record in explained])
+        scores[f"{CC_SHAP_EXCESS} {kind}"] = _to_array(differences)
     is_faithful = np.array([explaining.is_faithful(item, seed) for item in items])
     checks = {
         **_check_answers(items, runner, settings),
