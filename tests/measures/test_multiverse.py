@@ -114,6 +114,9 @@ def test_halves_of_the_items_agree_as_far_as_the_items_do():
     # Means of models: the mixed ones are below the others, whichever items a half has.
     assert rows[""].measure.value == 1
     assert {row.factor for row in rows.values()} == {"other items"}
+    # One data set with two items has no ranking, and so no agreement of rankings.
+    single = {"apart": {"a": [1.0, 2], "c": [5.0]}}
+    assert compare_halves(single, "cross", 1) == []
 
 
 def test_every_combination_is_crossed_once_and_the_reference_is_first():

@@ -454,7 +454,13 @@ def compare_halves(shares: Shares, level: str, seed: int) -> list[MeasurementRec
         shares: T-SHAP of twice as many items as choices are compared on.
         level: Level of the rows.
         seed: Seed of `SPLITS` random splits.
+    Returns:
+        One row for each model and one for the order of models; none unless two data sets have two
+        items, since halves of one data set have no ranking.
     """
+    datasets = next(iter(shares.values())).values()
+    if sum(len(values) >= 2 for values in datasets) < 2:
+        return []
     # The rankings of both halves of each split, compared like those of two choices.
     generator = np.random.default_rng(seed)
     taus_of: dict[str, list[float]] = {}
