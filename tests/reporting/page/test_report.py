@@ -288,7 +288,7 @@ def test_cells_are_counted_by_verdict_table_and_model():
     total = count_cells("all", of)
     assert (total.cells, total.compared) == (5, 2)
     assert list(total.kinds.values()) == [1, 0, 0, 1, 2, 1]
-    assert "equivalent" not in total.shown
+    assert "equivalent" not in total.named_kinds
     assert total.share("no value") == 0.2
     assert {
         counts.name: counts.kinds["no verdict"]

@@ -200,20 +200,19 @@ def print_results(rows: Sequence[ResultRow]) -> None:
     )
     if is_attributed:
         typer.echo(
-            "T-SHAP: the text's share in the score of the caption; the rest is the image's."
-            f" {_describe_floor(rows)}"
+            f"T-SHAP: the text's share in the score of the caption; the rest is the image's{_describe_floor(rows)}"
         )
 
 
 def _describe_floor(rows: Sequence[ResultRow]) -> str:
-    """Return the sentence about the T-SHAP of equal contributions; empty if it is unknown."""
+    """Return the clause about the T-SHAP of equal contributions; empty if it is unknown."""
     floors = [row.player_share for row in rows if row.player_share is not None]
     if not floors:
         return ""
     # Equal ends are said once.
     ends = dict.fromkeys((f"{min(floors):.0f}", f"{max(floors):.0f}"))
     share = " to ".join(ends)
-    return f"If all players contributed alike, it would be {share} %, the share of players that are text"
+    return f"; {share} % if all players contributed alike, which is the share of players that are text"
 
 
 def print_group_scores(rows: Sequence[ResultRow]) -> None:

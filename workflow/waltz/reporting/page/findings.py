@@ -33,7 +33,7 @@ SHARE_PREFIX = "share:"
 """Prefix in a ruler's `weights`, which is followed by its share of text, between 0 and 1."""
 ABOVE, BELOW, NEAR, UNKNOWN = "above", "below", "near", "unknown"
 POSITIONS = {ABOVE: "above", BELOW: "below", NEAR: "not clearly off"}
-"""Words for the position of T-SHAP to its floor, by `ModelFinding.position`."""
+"""Words for the position of T-SHAP relative to its floor, by `ModelFinding.position`."""
 NOT_MEASURED = Measure(None, 0, reason="not measured")
 CC_SHAP_MEANS = {POST_HOC: "cc_shap", COT: "cc_shap_cot"}
 """Attribute of `ModelFinding` with CC-SHAP of each kind of explanation."""
@@ -101,7 +101,7 @@ class ModelFinding:
 
     @property
     def position(self) -> str:
-        """Position of T-SHAP to its floor, the share of players that are text: `ABOVE`, `BELOW`,
+        """Position of T-SHAP relative to its floor, the share of players that are text: `ABOVE`, `BELOW`,
         `NEAR` or `UNKNOWN`.
 
         It is `NEAR` if the interval of the excess holds 0, and `UNKNOWN` if there are too few items

@@ -218,7 +218,7 @@ class VerdictCounts:
         return self.cells - self.kinds[NO_VERDICT] - self.kinds[NO_VALUE]
 
     @property
-    def shown(self) -> list[str]:
+    def named_kinds(self) -> list[str]:
         """Kinds that the page names: all but `EQUIVALENT` where no number is shown to be it."""
         kinds = list(self.kinds)
         if not self.kinds[EQUIVALENT]:

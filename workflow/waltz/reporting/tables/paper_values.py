@@ -202,7 +202,9 @@ def compare_with_paper(
     difference = measure.value - number
     verdict = _judge_number(measure, measure.value, paper, number, tolerance)
     # The digits of the paper stay equal to the paper, whatever the margin.
-    if verdict != EQUAL and _is_inside(difference, tolerance, margin, confidence):
+    if verdict != EQUAL and _is_within_margin(
+        difference, tolerance, margin, confidence
+    ):
         verdict = EQUIVALENT
     if not verdict:
         reason = "; ".join(filter(None, (reason, NO_INTERVAL)))
@@ -249,7 +251,7 @@ def _judge_number(
     return DIFFERS
 
 
-def _is_inside(
+def _is_within_margin(
     difference: float, tolerance: float | None, margin: float | None, confidence: float
 ) -> bool:
     """Return whether the interval of a difference for two one-sided tests lies inside a margin.
