@@ -349,6 +349,66 @@ def test_values_do_not_depend_on_the_size_of_batches_or_on_rounds(name):
     np.testing.assert_allclose(np.concatenate(rounds), values, atol=1e-5)
 
 
+def limit_memory(decoder, monkeypatch, rows):
+    """Let the network run out of memory above a number of rows; return the rows of all passes."""
+    forward, passes = decoder.network.model.forward, []
+
+    def limited(*args, **kwargs):
+        inputs = kwargs.get("input_ids", kwargs.get("inputs_embeds"))
+        passes.append(len(inputs))
+        if len(inputs) > rows:
+            raise torch.OutOfMemoryError("simulated")
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(decoder.network.model, "forward", limited)
+    return passes
+
+
+@pytest.mark.parametrize("name", ["llava", "llama"])
+def test_coalitions_that_do_not_fit_into_memory_are_halved(name, monkeypatch):
+    if name == "llava":
+        decoder, picture, prompt = seeing(name)
+    else:
+        decoder, picture = tiny_decoders.causal(name), None
+        prompt = decoder.build_prompt(TEXT)
+    played = coalitions.build_equations_players(decoder, prompt, picture)
+    games = [Game(played, (60, 41), "log-probability")]
+    whole = DecoderCoalitions(decoder, picture, games)
+    expected = whole.values([masks(24, len(played))])[0]
+    passes, progress = limit_memory(decoder, monkeypatch, 3), []
+    parts = DecoderCoalitions(decoder, picture, games)
+    parts.progress = progress.append
+    values = parts.values([masks(24, len(played))])[0]
+    np.testing.assert_allclose(values, expected, atol=1e-5)
+    assert max(passes) > 3
+    assert sum(progress) == len(parts.known[0])
+    assert parts.position_count == whole.position_count
+    limit_memory(decoder, monkeypatch, 0)
+    with pytest.raises(torch.OutOfMemoryError):
+        DecoderCoalitions(decoder, picture, games).values([masks(2, len(played))])
+
+
+def test_scores_that_do_not_fit_into_memory_are_halved(monkeypatch):
+    decoder, picture, prompt = seeing("llava")
+    prompts = [
+        decoder.build_prompt(prompt.text + end) for end in ("", " A", " B", " C")
+    ]
+    expected = score_targets(decoder, prompts, [picture] * 4, [(60, 41)] * 4)
+    texts = [decoder.build_prompt(text) for text in ("a cat", "a dog", "the cat")]
+    expected_texts = score_targets_in_batches(decoder, texts, (60, 41), "logit")
+    passes = limit_memory(decoder, monkeypatch, 1)
+    scores = score_targets(decoder, prompts, [picture] * 4, [(60, 41)] * 4)
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    assert max(passes) == 4
+    passes.clear()
+    np.testing.assert_allclose(
+        score_targets_in_batches(decoder, texts, (60, 41), "logit"),
+        expected_texts,
+        atol=1e-5,
+    )
+    assert max(passes) == 3
+
+
 def test_the_values_of_all_batches_come_to_the_host_together():
     decoder, picture, prompt = seeing("llava")
     played = coalitions.build_equations_players(decoder, prompt, picture)

@@ -7,6 +7,7 @@ from PIL import Image
 
 from stand_ins.models import tiny_decoders
 from stand_ins.transfers import CountTransfers
+from waltz.models.decoders import continuations
 from waltz.models.decoders.continuations import (
     FIRST_STEP,
     choose_tokens,
@@ -95,6 +96,28 @@ def test_draws_belong_to_their_seed_alone():
     )
     others = decoder.generate(prompts, [None] * 4, 9, sampling, [9, 10, 11, 12])
     assert all(one != other for one, other in zip(drawn, others, strict=True))
+
+
+@pytest.mark.parametrize("sampling", [None, Sampling(temperature=1.5, top_k=20)])
+def test_texts_that_do_not_fit_into_memory_are_halved_and_stay_the_same(
+    sampling, monkeypatch
+):
+    decoder = tiny_decoders.causal("llama")
+    prompts = [decoder.build_prompt(text) for text in TEXTS]
+    expected = decoder.generate(prompts, [None] * 4, 9, sampling, [5, 6, 7, 8])
+    steps, choose = [], continuations.choose_tokens
+
+    def limited(logits, sampling, noise):
+        # Memory is full after the numbers of the third token were drawn.
+        steps.append(len(logits))
+        if len(steps) > 2 and len(logits) > 1:
+            raise torch.OutOfMemoryError("simulated")
+        return choose(logits, sampling, noise)
+
+    monkeypatch.setattr(continuations, "choose_tokens", limited)
+    texts = decoder.generate(prompts, [None] * 4, 9, sampling, [5, 6, 7, 8])
+    assert texts == expected
+    assert steps[:3] == [4, 4, 4]
 
 
 def test_draws_have_the_probabilities_of_the_model():

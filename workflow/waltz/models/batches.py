@@ -136,9 +136,29 @@ def run_in_halves(
         torch.OutOfMemoryError: A single row does not fit.
     """
 
-    def compute_between(first: int, last: int) -> Result:
+    results = list(iterate_in_halves(compute, size))
+    return results[0] if len(results) == 1 else join(results)
+
+
+def iterate_in_halves(
+    compute: Callable[[int, int], Result], size: int
+) -> Iterator[Result]:
+    """Yield the results of consecutive parts of rows 0 to `size`: of all rows, or of halves as often
+    as the device runs out of memory.
+
+    Args:
+        compute: From first and last row (exclusive) to their result.
+        size: Number of rows, at least 1.
+    Raises:
+        torch.OutOfMemoryError: A single row does not fit.
+    """
+    # The next part stands at the end.
+    parts = [(0, size)]
+    while parts:
+        first, last = parts.pop()
         try:
-            return compute(first, last)
+            yield compute(first, last)
+            continue
         except torch.OutOfMemoryError:
             if last - first == 1:
                 raise
@@ -146,6 +166,4 @@ def run_in_halves(
         # Outside the handler, whose traceback would keep the tensors of the failed pass.
         torch.cuda.empty_cache()
         half = (first + last) // 2
-        return join([compute_between(first, half), compute_between(half, last)])
-
-    return compute_between(0, size)
+        parts += [(half, last), (first, half)]

@@ -18,6 +18,7 @@ from PIL import Image
 
 from waltz.core.errors import UserError
 from waltz.models import games
+from waltz.models.batches import iterate_in_halves
 from waltz.models.decoders.continuations import (
     MIN_SHARED,
     OUTCOMES,
@@ -47,6 +48,8 @@ RowKeys = dict[Row, list[bytes]]
 """Rows in ascending order, each with the coalitions whose values it gives."""
 NO_CELLS = torch.zeros(0, dtype=torch.int64)
 """Patch numbers without an image."""
+NO_OUTCOMES = torch.zeros(0, 0)
+"""Outcomes of rows that are not complete."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -493,12 +496,14 @@ class ReadBeginnings:
     """Beginnings of rows that were read.
 
     Attributes:
-        states: Keys and values; row i of each layer belongs to beginning i.
         numbers: Number of each beginning.
+        states: Keys and values; row i of each layer belongs to beginning i. Complete rows have none.
+        outcomes: Outcomes of complete rows, of shape (rows, targets); empty for others.
     """
 
-    states: States = ()
     numbers: dict[Row, int] = field(default_factory=dict)
+    states: States = ()
+    outcomes: torch.Tensor = NO_OUTCOMES
 
     def select(self, beginnings: Iterable[Row]) -> States | None:
         """Return keys and values of beginnings in this order; None if nothing was read yet."""
@@ -507,12 +512,6 @@ class ReadBeginnings:
         return select_rows(
             self.states, [self.numbers[beginning] for beginning in beginnings]
         )
-
-
-def _number_beginnings(states: States, beginnings: Sequence[Row]) -> ReadBeginnings:
-    return ReadBeginnings(
-        states, {beginning: number for number, beginning in enumerate(beginnings)}
-    )
 
 
 class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
@@ -735,10 +734,9 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
         beginnings: set[Row] = set()
         for rows in rows_of_games.values():
             beginnings.update(row[:stop] for row in rows)
-        for batch in self._cut_batches(reading_game, sorted(beginnings), stop):
-            past = read.select(beginning[:start] for beginning in batch)
-            _, states = self._read_stretch(reading_game, batch, start, stop, past)
-            read_batch = _number_beginnings(states, batch)
+        for read_batch in self._read_batches(
+            reading_game, sorted(beginnings), start, stop, read
+        ):
             rows_below = {
                 index: {
                     row: keys
@@ -764,38 +762,47 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
         for row, keys in rows.items():
             rows_below.setdefault(row[:stop], {})[row] = keys
 
-        for batch in self._cut_batches(index, list(rows_below), stop):
-            past = read.select(beginning[:start] for beginning in batch)
-            logits, states = self._read_stretch(index, batch, start, stop, past)
+        for read_batch in self._read_batches(
+            index, list(rows_below), start, stop, read
+        ):
             if is_end:
-                self._store_outcomes(index, batch, rows, logits)
+                keys_of_rows = [rows[row] for row in read_batch.numbers]
+                self._add_values(index, keys_of_rows, read_batch.outcomes)
                 continue
             # The states of this batch are needed by its rows only, so these are finished before the
             # next batch.
             batch_rows: RowKeys = {}
-            for beginning in batch:
+            for beginning in read_batch.numbers:
                 batch_rows |= rows_below[beginning]
-            self._read_game(
-                index, batch_rows, cuts[1:], _number_beginnings(states, batch)
-            )
+            self._read_game(index, batch_rows, cuts[1:], read_batch)
 
-    def _store_outcomes(
-        self, index: int, batch: Sequence[Row], rows: RowKeys, logits: torch.Tensor
-    ) -> None:
-        """Store the outcomes of a batch of rows; logits are of shape (rows, steps, vocabulary)."""
-        game = self.games[index]
-        outcomes = compute_outcomes(logits, game.targets, game.value)
-        self._add_values(index, [rows[row] for row in batch], outcomes)
+    def _read_batches(
+        self,
+        index: int,
+        beginnings: list[Row],
+        start: int,
+        stop: int,
+        read: ReadBeginnings,
+    ) -> Iterator[ReadBeginnings]:
+        """Read the symbols from `start` to `stop` of rows of one game, in batches that fit on the
+        device.
 
-    def _cut_batches(
-        self, index: int, beginnings: list[Row], stop: int
-    ) -> Iterator[list[Row]]:
-        """Yield rows in batches that fit on the device when they are read up to a symbol."""
+        Args:
+            read: All beginnings of the rows up to `start`.
+        """
         size = max(
             1, self.decoder.positions_per_batch // int(self._widths[index][stop])
         )
-        for first in range(0, len(beginnings), size):
-            yield beginnings[first : first + size]
+        for begin in range(0, len(beginnings), size):
+            batch = beginnings[begin : begin + size]
+
+            def read_part(
+                first: int, last: int, batch: list[Row] = batch
+            ) -> ReadBeginnings:
+                return self._read_stretch(index, batch[first:last], start, stop, read)
+
+            # A batch that does not fit into memory is halved.
+            yield from iterate_in_halves(read_part, len(batch))
 
     def _read_stretch(
         self,
@@ -803,9 +810,11 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
         beginnings: list[Row],
         start: int,
         stop: int,
-        past: States | None,
-    ) -> tuple[torch.Tensor, States]:
-        """Read the symbols from `start` to `stop` of rows of one game; return logits and states."""
+        read: ReadBeginnings,
+    ) -> ReadBeginnings:
+        """Read the symbols from `start` to `stop` of rows of one game in one pass; `read` has their
+        beginnings up to `start`.
+        """
         game = self.games[index]
         layout = self._layouts[index]
         widths = self._widths[index]
@@ -830,7 +839,6 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
                 for features in self._encode_images(numbers)
             ]
         ids = torch.tensor(stretches, device=self.decoder.device)
-        self.position_count += ids.numel()
 
         # Positions are those of the layout, (positions,) or (axes, positions), repeated for each
         # row.
@@ -839,10 +847,19 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
         positions = positions.expand(*positions.shape[:-2], len(beginnings), -1)
 
         # Steps with targets lie at the end of the row, in its last stretch.
-        last_count = game.step_count if stop == len(widths) - 1 else 1
-        return self.decoder.network.compute_logits(
+        is_end = stop == len(widths) - 1
+        past = read.select(beginning[:start] for beginning in beginnings)
+        last_count = game.step_count if is_end else 1
+        logits, states = self.decoder.network.compute_logits(
             ForwardRequest(ids, positions, past, last_count, images)
         )
+        rows = {beginning: row for row, beginning in enumerate(beginnings)}
+        read_stretch = ReadBeginnings(rows, states)
+        if is_end:
+            outcomes = compute_outcomes(logits, game.targets, game.value)
+            read_stretch = ReadBeginnings(rows, outcomes=outcomes)
+        self.position_count += ids.numel()
+        return read_stretch
 
     def _encode_images(self, numbers: list[int]) -> list[torch.Tensor]:
         """Return the features of each masked image, of shape (features, width)."""

@@ -8,13 +8,13 @@ this reading decides. So an answer depends on its prompt and its seed only.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import groupby, takewhile
+from itertools import chain, groupby, takewhile
 
 import numpy as np
 import torch
 
 from waltz.core.errors import UserError
-from waltz.models.batches import transfer_together
+from waltz.models.batches import run_in_halves, transfer_together
 from waltz.models.decoders.decoder import (
     Decoder,
     PreparedImage,
@@ -292,11 +292,26 @@ def _score_rows(
     for batch in _batch_by_length(
         lengths, decoder.positions_per_batch, MAX_LENGTH_RATIO
     ):
-        values_of_rows = _score_endings(
-            decoder, [rows[index] for index in batch], shared, states, value
-        )
+        batch_rows = [rows[index] for index in batch]
+
+        def score(
+            first: int, last: int, batch_rows: list[TargetRow] = batch_rows
+        ) -> list[torch.Tensor]:
+            return _score_endings(
+                decoder, batch_rows[first:last], shared, states, value
+            )
+
+        values_of_rows = run_in_halves(score, len(batch), _chain)
         scores |= dict(zip(batch, values_of_rows, strict=True))
     return [scores[index] for index in range(len(rows))]
+
+
+def _concatenate(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.cat(list(parts))
+
+
+def _chain(parts: Sequence[list[torch.Tensor]]) -> list[torch.Tensor]:
+    return list(chain.from_iterable(parts))
 
 
 def _count_shared_positions(rows: Sequence[TargetRow]) -> int:
@@ -396,32 +411,48 @@ def score_targets_in_batches(
                 decoder, prompts, [None] * len(prompts), [targets] * len(prompts), value
             )
         )
-    preceding = select_preceding_targets(targets, value)
     outcomes: list[torch.Tensor] = []
     order: list[int] = []
     # With padding, rows of similar length share a pass; without it, rows of one length.
-    lengths = [len(prompt.ids) + len(preceding) for prompt in prompts]
+    preceding_count = len(select_preceding_targets(targets, value))
+    lengths = [len(prompt.ids) + preceding_count for prompt in prompts]
     can_pad = decoder.network.can_pad(max(lengths, default=0))
     max_ratio = MAX_LENGTH_RATIO if can_pad else 1.0
     for batch in _batch_by_length(lengths, decoder.positions_per_batch, max_ratio):
-        rows = [torch.tensor([*prompts[index].ids, *preceding]) for index in batch]
-        layouts = [decoder.build_layout(prompts[index], None) for index in batch]
-        extended = [layout.extend_positions(len(preceding)) for layout in layouts]
-        request = ForwardRequest(
-            torch.stack(pad_front(rows)).to(decoder.device),
-            torch.stack(pad_front(extended), dim=-2),
-            last_count=len(preceding) + 1,
-            visible=torch.stack(pad_front([torch.ones_like(row) for row in rows])).to(
-                decoder.device
-            ),
-        )
-        logits, _ = decoder.network.compute_logits(request)
-        outcomes.append(compute_outcomes(logits, targets, value))
+        batch_prompts = [prompts[index] for index in batch]
+
+        def score(
+            first: int, last: int, batch_prompts: list[Prompt] = batch_prompts
+        ) -> torch.Tensor:
+            return _score_padded(decoder, batch_prompts[first:last], targets, value)
+
+        outcomes.append(run_in_halves(score, len(batch), _concatenate))
         order += batch
     scores = np.empty((len(prompts), len(targets)))
     if order:
         scores[order] = np.concatenate(transfer_together(outcomes))
     return scores
+
+
+def _score_padded(
+    decoder: Decoder, prompts: Sequence[Prompt], targets: Sequence[int], value: str
+) -> torch.Tensor:
+    """Return the outcomes of targets after prompts without an image, padded in front and read in
+    one pass: of shape (prompts, targets).
+    """
+    preceding = select_preceding_targets(targets, value)
+    rows = [torch.tensor([*prompt.ids, *preceding]) for prompt in prompts]
+    layouts = [decoder.build_layout(prompt, None) for prompt in prompts]
+    extended = [layout.extend_positions(len(preceding)) for layout in layouts]
+    visible = torch.stack(pad_front([torch.ones_like(row) for row in rows]))
+    request = ForwardRequest(
+        torch.stack(pad_front(rows)).to(decoder.device),
+        torch.stack(pad_front(extended), dim=-2),
+        last_count=len(preceding) + 1,
+        visible=visible.to(decoder.device),
+    )
+    logits, _ = decoder.network.compute_logits(request)
+    return compute_outcomes(logits, targets, value)
 
 
 def _batch_by_length(
@@ -454,17 +485,27 @@ class Generation:
         prompt: The prompt.
         generator: Random generator; None where the most likely token is taken.
         min_tokens: Minimum number of tokens.
-        is_open: Whether further tokens are generated.
         tokens: Generated tokens so far.
+        is_open: Whether further tokens are generated.
         end: The token that ended the generation; empty if there is none.
     """
 
     prompt: ExpandedPrompt
     generator: torch.Generator | None
     min_tokens: int
-    is_open: bool
     tokens: list[int] = field(default_factory=list)
+    is_open: bool = True
     end: tuple[int, ...] = ()
+
+    def start(self) -> None:
+        """Drop all tokens, and begin the draws again."""
+        self.tokens, self.end = [], ()
+        self.is_open = self._has_room()
+        if self.generator is not None:
+            self.generator.manual_seed(self.generator.initial_seed())
+
+    def _has_room(self) -> bool:
+        return self.length < self.prompt.positions.shape[-1]
 
     @property
     def length(self) -> int:
@@ -477,7 +518,7 @@ class Generation:
             self.is_open, self.end = False, (token,)
             return
         self.tokens.append(token)
-        self.is_open = self.length < self.prompt.positions.shape[-1]
+        self.is_open = self._has_room()
 
 
 @torch.inference_mode()
@@ -515,15 +556,19 @@ def generate_texts(
     for prompt, picture, seed in zip(prompts, images, seeds, strict=True):
         expanded = _expand_prompt(decoder, prompt, picture, max_tokens, decoder.window)
         generator = torch.Generator().manual_seed(seed) if sampling else None
-        has_room = expanded.positions.shape[-1] > len(expanded.ids)
-        generations.append(Generation(expanded, generator, min_tokens, has_room))
+        generations.append(Generation(expanded, generator, min_tokens))
     # Prompts of similar length share a batch; the order of the caller does not matter.
     ordered = sorted(
         generations,
         key=lambda generation: (len(generation.prompt.ids), generation.prompt.ids),
     )
     for batch in _split_into_batches(ordered, decoder, max_tokens):
-        _generate_batch(decoder, batch, max_tokens, sampling)
+
+        def generate(first: int, last: int, batch: list[Generation] = batch) -> None:
+            _generate_batch(decoder, batch[first:last], max_tokens, sampling)
+
+        # A batch that does not fit into memory is halved; its texts begin again.
+        run_in_halves(generate, len(batch), lambda _: None)
 
     if keep_end:
         return [(*generation.tokens, *generation.end) for generation in generations]
@@ -559,7 +604,9 @@ def _generate_batch(
     max_tokens: int,
     sampling: Sampling | None,
 ) -> None:
-    """Generate the tokens of a batch until each generation ends."""
+    """Generate the tokens of a batch from the first on, until each generation ends."""
+    for generation in generations:
+        generation.start()
     open_generations = [generation for generation in generations if generation.is_open]
     if not open_generations:
         return
