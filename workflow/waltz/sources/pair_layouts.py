@@ -294,9 +294,10 @@ def _find_empty_layout(names: JsonObject) -> PairLayout | None:
     them.
     """
     empty = {name for name, value in names.items() if value is None}
+    if not empty:
+        return None
     for layout in LAYOUTS:
-        paths = set(layout.paths) - empty
-        if empty and all(has_column(names, path) for path in paths):
+        if all(path in empty or has_column(names, path) for path in layout.paths):
             return layout
     return None
 

@@ -264,32 +264,41 @@ def _find_rows(
 
 def _find_object_rows(path: Path, value: JsonObject) -> list[JsonObject]:
     """Return the rows of a JSON object: its parts, or itself."""
-    # `{"a.jpg": "A dog.", …}`
-    texts = [part for part in value.values() if isinstance(part, str | list)]
-    if value and len(texts) == len(value) and all(map(IMAGE_NAME.search, value)):
+    if not value:
+        return []
+    if _is_captions_by_image(value):
         return [{"image": name, "caption": part} for name, part in value.items()]
+    if _holds_objects(value):
+        return _read_objects(path, value)
     lists = {name: part for name, part in value.items() if isinstance(part, list)}
-    objects = {name: part for name, part in value.items() if isinstance(part, dict)}
-    if value and len(objects) == len(value):
-        return _read_objects(path, objects)
     # `{"columns": [...], "data": [[...]]}`, as pandas writes it with `orient="split"`.
     if {"columns", "data"} <= set(lists):
         return _zip_columns(path, lists["columns"], lists["data"])
     tables = _find_tables(lists)
-    if len(tables) == 1:
-        ((_, rows),) = tables.items()
-        _warn_of_page(path, len(rows), value.get("num_rows_total"))
-        return _list_rows(path, rows)
     if len(tables) > 1:
         raise UserError(
             f"{path}: has several lists of objects ({list_names(tables, 'and')}); write one list of rows, or name a"
             " COCO file as a source of the format coco-captions (of FOIL-COCO: foil-it)"
         )
-    if len(lists) == len(value) > 0:
+    if tables:
+        (rows,) = tables.values()
+        _warn_of_page(path, len(rows), value.get("num_rows_total"))
+        return _list_rows(path, rows)
+    if len(lists) == len(value):
         return _turn_columns(path, lists)
-    if not value:
-        return []
     return [value]  # a file of a single row
+
+
+def _is_captions_by_image(value: JsonObject) -> bool:
+    """Return whether an object has the captions of images by the images' names: `{"a.jpg": "A dog."}`."""
+    if not _has_image_names(value):
+        return False
+    return all(isinstance(part, str | list) for part in value.values())
+
+
+def _has_image_names(value: Mapping[str, object]) -> bool:
+    """Return whether all keys of an object are names of images."""
+    return all(map(IMAGE_NAME.search, value))
 
 
 def _find_tables(lists: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
@@ -374,25 +383,42 @@ def _build_row(path: Path, entry: object, position: int) -> JsonObject:
 
 def _read_objects(path: Path, objects: Mapping[str, JsonObject]) -> list[JsonObject]:
     """Return the rows of an object of objects: rows by id, or columns by name."""
-    first, *rest = objects.values()
-    # Rows have texts and numbers; only groups of rows have nothing but objects.
-    if rest and all(map(_holds_objects, objects.values())):
+    if _holds_groups(objects):
         raise UserError(
             f"{path}: has several groups of rows ({list_names(objects, 'and')}); write each to a file of its own"
         )
-    # Columns by name have the same row numbers; rows by id have names of columns.
-    has_row_numbers = first and all(name.isdecimal() for name in first)
-    if has_row_numbers and all(part.keys() == first.keys() for part in rest):
+    if _holds_columns(objects):
         columns = {name: list(column.values()) for name, column in objects.items()}
         return _turn_columns(path, columns)
-    is_nested = first and all(isinstance(part, dict | list) for part in first.values())
-    is_image = any(map(IMAGE_NAME.search, objects))
-    if not rest and is_nested and not is_image:
-        return _find_rows(path, first)
     # VL-CheckList by image.
-    if all(map(IMAGE_NAME.search, objects)):
+    if _has_image_names(objects):
         return [{"image": name, **record} for name, record in objects.items()]
+    if _is_wrapper(objects):
+        (rows,) = objects.values()
+        return _find_rows(path, rows)
     return [{"id": name, **record} for name, record in objects.items()]
+
+
+def _holds_groups(objects: Mapping[str, JsonObject]) -> bool:
+    """Return whether an object has several groups of rows: rows have texts and numbers, too, groups only objects."""
+    return len(objects) > 1 and all(map(_holds_objects, objects.values()))
+
+
+def _holds_columns(objects: Mapping[str, JsonObject]) -> bool:
+    """Return whether an object has columns by name, all with the same row numbers; rows have names of columns."""
+    first, *rest = objects.values()
+    if not first:
+        return False
+    has_row_numbers = all(name.isdecimal() for name in first)
+    return has_row_numbers and all(part.keys() == first.keys() for part in rest)
+
+
+def _is_wrapper(objects: Mapping[str, JsonObject]) -> bool:
+    """Return whether an object has a single group of rows."""
+    if len(objects) > 1:
+        return False
+    (group,) = objects.values()
+    return bool(group) and all(isinstance(part, dict | list) for part in group.values())
 
 
 def _turn_columns(path: Path, columns: Mapping[str, Sequence[Any]]) -> list[JsonObject]:
