@@ -1,14 +1,15 @@
 """CPU seconds, peak memory and sizes of files of the stages after the models, for studies of
 different sizes.
 
-    python benchmarks/scale.py [--items N ...] [--models N] [--profiles NAME ...] [--json FILE]
-    [--stages NAME ...]
+    python benchmarks/scale.py [--items N ...] [--models N] [--datasets N] [--profiles NAME ...]
+    [--json FILE] [--stages NAME ...]
 
-All models have made-up scores for caption and foil of N items of one data set, of which two share
-an image. Each stage runs in a process of its own: `metrics_part`, `comparisons_part` and `metrics`
-are the scripts of the workflow, `report` writes a page of the models' metrics and of 12 items,
-`cache` opens the results that another job stored, one for each item, and reads 1,000 of them,
-`balance` selects a fifth of N candidates, of which some share a caption.
+All models have made-up scores for caption and foil of N items, of which two share an image, in one
+or several data sets. Each stage runs in a process of its own: `metrics_part`, `comparisons_part`
+and `metrics` are the scripts of the workflow (the last one compares models over all data sets),
+`report` writes a page of the models' metrics and of 12 items, `cache` opens the results that
+another job stored, one for each item, and reads 1,000 of them, `balance` selects a fifth of N
+candidates, of which some share a caption.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,7 +46,7 @@ from waltz.reporting.page.examples import read_browser_data
 from waltz.reporting.page.report import ReportInputs, write_report
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "workflow" / "scripts"
-DATASET = "pairs"
+INSTRUMENT = "pairs"
 RESAMPLING = {"resamples": 1000, "confidence": 0.95, "seed": 0}
 SHOWN, LOOKUPS = 12, 1_000
 
@@ -62,6 +64,7 @@ def main() -> None:
             study = {
                 "items": items,
                 "models": [f"model-{number}" for number in range(arguments.models)],
+                "datasets": [f"pairs-{number}" for number in range(arguments.datasets)],
                 "profiles": arguments.profiles,
             }
             (Path(folder) / "study.json").write_text(json.dumps(study))
@@ -75,7 +78,11 @@ def main() -> None:
                     flush=True,
                 )
     if arguments.json:
-        facts = {"models": arguments.models, "profiles": arguments.profiles}
+        facts = {
+            "models": arguments.models,
+            "datasets": arguments.datasets,
+            "profiles": arguments.profiles,
+        }
         text = json.dumps({**facts, **RESAMPLING, "stages": rows}, indent=1)
         arguments.json.write_text(text + "\n")
 
@@ -87,6 +94,7 @@ def read_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--items", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--models", type=int, default=50)
+    parser.add_argument("--datasets", type=int, default=1)
     parser.add_argument("--profiles", nargs="+", default=["published", "equations"])
     parser.add_argument("--stages", nargs="+", default=list(STAGES), choices=STAGES)
     parser.add_argument("--json", type=Path)
@@ -127,15 +135,24 @@ def make_study(folder: Path, study: Mapping[str, Any]) -> None:
     """Write the items, and the scores of all models."""
     generator = np.random.default_rng(0)
     n = study["items"]
-    ids = [f"{DATASET}:made-up:{number}" for number in range(n)]
+    ids = [f"{INSTRUMENT}:made-up:{number}" for number in range(n)]
     images = [f"images/{number // 2:012}.jpg" for number in range(n)]
-    write_items(folder, ids, images)
+    # Positions of the items of each data set, as equal in number as can be.
+    positions = np.array_split(np.arange(n), len(study["datasets"]))
+    for dataset, group in zip(study["datasets"], positions, strict=True):
+        write_items(
+            get_items(folder, dataset),
+            [ids[number] for number in group],
+            [images[number] for number in group],
+        )
     for number in range(n):
         key = result_cache.compute_key(number=number)
         result_cache.save(folder / ".store" / "other.sqlite", key, np.zeros(2))
     # Rows of one model: both texts of each item in each profile.
     columns = {
-        "dataset": [DATASET] * (2 * n),
+        "dataset": np.repeat(
+            study["datasets"], [2 * len(group) for group in positions]
+        ),
         "item_id": np.repeat(ids, 2),
         "role": ["caption", "foil"] * n,
         "setting": [ALIGNMENT] * (2 * n),
@@ -163,17 +180,17 @@ def make_study(folder: Path, study: Mapping[str, Any]) -> None:
             pa.concat_tables(tables),
             layout,
             model=model,
-            datasets=json.dumps([DATASET]),
+            datasets=json.dumps(study["datasets"]),
         )
 
 
-def write_items(folder: Path, ids: Sequence[str], images: Sequence[str]) -> None:
-    """Write the items of the data set."""
+def write_items(file: Path, ids: Sequence[str], images: Sequence[str]) -> None:
+    """Write the items of a data set."""
     columns = {
         "item_id": ids,
         "image": images,
-        "instrument": [DATASET] * len(ids),
-        "piece": [DATASET] * len(ids),
+        "instrument": [INSTRUMENT] * len(ids),
+        "piece": [INSTRUMENT] * len(ids),
         "source": ["made-up"] * len(ids),
         "caption": ["two dogs look at a cat below the table"] * len(ids),
         "foil": ["four dogs look at a cat below the table"] * len(ids),
@@ -181,9 +198,7 @@ def write_items(folder: Path, ids: Sequence[str], images: Sequence[str]) -> None
         "foil_phrases": [["four"]] * len(ids),
         "kept": [True] * len(ids),
     }
-    parquet.write(
-        folder / "items.parquet", build_table(columns, BENCHMARK.schema), BENCHMARK
-    )
+    parquet.write(file, build_table(columns, BENCHMARK.schema), BENCHMARK)
 
 
 def build_table(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
@@ -199,9 +214,14 @@ def build_table(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
+def get_items(folder: Path, dataset: str) -> Path:
+    """Return the file of the items of a data set."""
+    return folder / "benchmark" / f"{dataset}.parquet"
+
+
 def get_scores(folder: Path, model: str) -> Path:
     """Return the file of a model's scores."""
-    return folder / "evaluation" / model / f"{DATASET}.parquet"
+    return folder / "evaluation" / model / "pairs.parquet"
 
 
 def list_scores(folder: Path, study: Mapping[str, Any]) -> list[str]:
@@ -211,7 +231,7 @@ def list_scores(folder: Path, study: Mapping[str, Any]) -> list[str]:
 
 def list_runs(study: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return model and data set of each run."""
-    return [(model, DATASET) for model in study["models"]]
+    return list(product(study["models"], study["datasets"]))
 
 
 def run_script(
@@ -249,6 +269,7 @@ def run_script(
 
 def run_metrics_part(folder: Path, study: Mapping[str, Any]) -> None:
     """Compute the metrics of all models."""
+    datasets = study["datasets"]
     run_script(
         "metrics_part.py",
         folder,
@@ -257,9 +278,9 @@ def run_metrics_part(folder: Path, study: Mapping[str, Any]) -> None:
         inputs={
             "probes": [],
             "questions": [],
-            "pairs": [str(folder / "items.parquet")],
+            "pairs": [str(get_items(folder, name)) for name in datasets],
         },
-        params={"questions": {}, "pairs": [DATASET], "seed": 0, "averaged": []},
+        params={"questions": {}, "pairs": datasets, "seed": 0, "averaged": []},
     )
 
 
@@ -298,11 +319,13 @@ def keep_existing(file: Path, record_type: Any) -> list[Path]:
 
 def run_report(folder: Path, study: Mapping[str, Any]) -> None:
     """Write the page with the examples of all models."""
-    scores = list_scores(folder, study)
     evaluation = [
-        (*run, file) for run, file in zip(list_runs(study), scores, strict=True)
+        (model, dataset, str(get_scores(folder, model)))
+        for model, dataset in list_runs(study)
     ]
-    items = read_example_items({DATASET: str(folder / "items.parquet")}, {}, {}, 0)
+    items = read_example_items(
+        {name: str(get_items(folder, name)) for name in study["datasets"]}, {}, {}, 0
+    )
     browser = read_browser_data(items, {"evaluation": evaluation}, {}, SHOWN, 0)
     write_report(folder / "report.html", ReportInputs("made-up", browser=browser))
 

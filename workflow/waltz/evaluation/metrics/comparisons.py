@@ -29,9 +29,11 @@ from waltz.evaluation.metrics.pair_metrics import (
     METRICS,
     NOT_APPLICABLE,
     ScoredPairs,
+    compute_hits,
     compute_metric_draws,
 )
 from waltz.evaluation.metrics.power import align_items
+from waltz.evaluation.settings import ALL_DATA_SETS
 
 DIFFERENCE_BOUNDS: Bounds = (-100.0, 100.0)
 """Smallest and largest difference of two percentages."""
@@ -100,10 +102,95 @@ def compare_models(
                     model_b=model_b,
                     n=len(aligned[0].items),
                 )
+                n_images = aligned[0].count_images()
                 comparisons.append(
-                    _compare(comparison, aligned, draws_pair, resampling)
+                    _compare(comparison, draws_pair, n_images, resampling)
                 )
     return correct_metrics(comparisons, controls)
+
+
+def compare_over_datasets(
+    scores: Mapping[Run, ScoredPairs],
+    datasets_of_pair: Mapping[tuple[str, str], Sequence[str]],
+    profile: str,
+    setting: str,
+    resampling: Resampling,
+    controls: Collection[str] = (),
+) -> list[ComparisonRecord]:
+    """Compare pairs of models in acc_r over several data sets, all of the same weight.
+
+    The bootstrap draws images over all data sets, since data sets share images.
+
+    Args:
+        scores: Scored items of one profile, by model and data set, sorted by id.
+        datasets_of_pair: Data sets of each pair of models.
+        profile: The profile.
+        setting: Setting of the comparisons.
+        resampling: Resamples and coverage of the intervals.
+        controls: Models whose comparisons are corrected apart from those of other models.
+    Returns:
+        Comparisons on `ALL_DATA_SETS` with Holm's correction. One has a reason instead of numbers
+        if the models have no common item on a data set.
+    """
+    comparisons: list[ComparisonRecord] = []
+    # Draws of a model on its items of each data set; most pairs share the same items.
+    draws_of_model: dict[tuple[str, tuple[tuple[str, ...], ...]], Draws] = {}
+    for (model_a, model_b), datasets in datasets_of_pair.items():
+        aligned = [
+            align_items(scores[model_a, dataset], scores[model_b, dataset])
+            for dataset in datasets
+        ]
+        pooled_a = [part_a for part_a, _ in aligned]
+        pooled_b = [part_b for _, part_b in aligned]
+        comparison = ComparisonRecord(
+            profile=profile,
+            dataset=ALL_DATA_SETS,
+            setting=setting,
+            metric="acc_r",
+            model_a=model_a,
+            model_b=model_b,
+            n=sum(len(part.items) for part in pooled_a),
+        )
+        # Without one of the data sets, the mean would be over others than the name says.
+        empty = [
+            dataset
+            for dataset, part in zip(datasets, pooled_a, strict=True)
+            if not part.items
+        ]
+        if empty:
+            reason = f"no item of {empty[0]} has a number of both models"
+            comparisons.append(replace(comparison, n=0, reason=reason))
+            continue
+
+        draws_pair: list[Draws] = []
+        for model, pooled in ((model_a, pooled_a), (model_b, pooled_b)):
+            key = (model, tuple(part.items for part in pooled))
+            if key not in draws_of_model:
+                draws_of_model[key] = _draw_overall_accuracy(pooled, resampling)
+            draws_pair.append(draws_of_model[key])
+        images = {image for part in pooled_a for image in part.images}
+        comparisons.append(_compare(comparison, draws_pair, len(images), resampling))
+    return correct_metrics(comparisons, controls)
+
+
+def _draw_overall_accuracy(
+    datasets: Sequence[ScoredPairs], resampling: Resampling
+) -> Draws:
+    """Return the mean of acc_r over data sets in percent, and its value in each resample."""
+    # Each of D data sets with n items has the weight 1 / D, each of its items 1 / (D n).
+    hits = [100 * compute_hits(scored, "acc_r") for scored in datasets]
+    weights = [np.full(len(part), 1 / (len(datasets) * len(part))) for part in hits]
+    all_hits, all_weights = np.concatenate(hits), np.concatenate(weights)  # (items,)
+    resamples = resample(
+        [image for scored in datasets for image in scored.images],
+        resamples=resampling.resamples,
+        seed=resampling.seed,
+        label=ALL_DATA_SETS,
+    )
+    # A resample may draw more images of one data set, so that its weights do not sum to 1.
+    weight_draws = resamples.compute_means(all_weights)
+    draws = resamples.compute_means(all_weights * all_hits) / weight_draws
+    return {"acc_r": (float(all_weights @ all_hits), draws)}
 
 
 def correct_metrics(
@@ -153,12 +240,18 @@ def correct_by_holm(p: Sequence[float]) -> list[float]:
 
 def _compare(
     comparison: ComparisonRecord,
-    scored: tuple[ScoredPairs, ScoredPairs],
     draws: Sequence[Draws],
+    n_images: int,
     resampling: Resampling,
 ) -> ComparisonRecord:
     """Return a comparison with difference, interval and p, or with the reason why it has none;
     p_holm is still null.
+
+    Args:
+        comparison: Names and number of items.
+        draws: Draws of both models on these items.
+        n_images: Number of images of these items.
+        resampling: Resamples and coverage of the interval.
     """
     metric = comparison.metric
     if not comparison.n:
@@ -178,7 +271,6 @@ def _compare(
     difference = value_a - value_b
     # Paired, (resamples,): draw k of both models has the same images.
     difference_draws = draws_a - draws_b
-    n_images = int(scored[0].cluster.max()) + 1
     # p and interval are of one test, so that they say the same of a difference of 0.
     p = compute_difference_p(difference, difference_draws, n_images, DIFFERENCE_BOUNDS)
     low, high, _ = compute_interval(

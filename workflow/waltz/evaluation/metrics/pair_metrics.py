@@ -77,6 +77,10 @@ class ScoredPairs:
         """Return whether the items are sorted by id."""
         return list(self.items) == sorted(self.items)
 
+    def count_images(self) -> int:
+        """Return the number of images."""
+        return len(set(self.images))
+
     def sort_items(self) -> "ScoredPairs":
         """Return the pairs sorted by the ids of the items."""
         return self.take(sorted(range(len(self.items)), key=self.items.__getitem__))

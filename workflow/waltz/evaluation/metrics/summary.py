@@ -16,7 +16,7 @@ from waltz.evaluation.metrics import cv_probes
 from waltz.evaluation.metrics.comparisons import (
     COMPARED_METRICS,
     compare_models,
-    correct_metrics,
+    compare_over_datasets,
 )
 from waltz.evaluation.metrics.group_metrics import compute_group_metrics
 from waltz.evaluation.metrics.pair_metrics import (
@@ -25,20 +25,14 @@ from waltz.evaluation.metrics.pair_metrics import (
     average_measures,
     compute_accuracy,
     compute_choice_metrics,
-    compute_hits,
     compute_pair_metrics,
     pair_choices,
     pair_scores,
-)
-from waltz.evaluation.metrics.paired_differences import (
-    ItemNumbers,
-    compare_item_numbers,
 )
 from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
 from waltz.evaluation.settings import (
     AFTER_COT,
     ALIGNMENT,
-    ALL_DATA_SETS,
     CHOICE,
     GROUPED_SETTINGS,
     PAIRWISE,
@@ -273,36 +267,21 @@ def build_overall_comparisons(
     if not any(pairs_of_setting.values()):
         return []
 
-    # The hits are those of the comparisons on single data sets.
+    # The scores are those of the comparisons on single data sets.
     profiles = dict.fromkeys(profile for profile, _ in pairs_of_setting)
     compared_runs = _pair_runs(runs, list(profiles))
     overall: list[ComparisonRecord] = []
     for (profile, setting), pairs in pairs_of_setting.items():
-        hits = _list_hits(compared_runs[profile, setting])
-        of_setting = []
-        for (model_a, model_b), datasets in pairs.items():
-            names = ComparisonRecord(
-                profile=profile,
-                dataset=ALL_DATA_SETS,
-                setting=setting,
-                metric="acc_r",
-                model_a=model_a,
-                model_b=model_b,
-                n=0,
-            )
-            of_setting.append(compare_item_numbers(names, datasets, hits, resampling))
-        overall += correct_metrics(of_setting, controls)
+        compared = compared_runs[profile, setting]
+        overall += compare_over_datasets(
+            {run: scored for run, (_, scored) in compared.items()},
+            pairs,
+            profile,
+            setting,
+            resampling,
+            controls,
+        )
     return overall
-
-
-def _list_hits(compared: ComparedRuns) -> dict[Run, ItemNumbers]:
-    """Return the contribution of each item to acc_r in percent, with its image."""
-    hits: dict[Run, ItemNumbers] = {}
-    for run, (_, scored) in compared.items():
-        percent = (100 * compute_hits(scored, "acc_r")).tolist()
-        clustered = zip(scored.images, percent, strict=True)
-        hits[run] = dict(zip(scored.items, clustered, strict=True))
-    return hits
 
 
 def _pair_runs(
