@@ -536,6 +536,11 @@ def test_a_file_in_place_of_a_name_of_a_study_is_named_with_the_option(name):
             r"consistency.untested: nothing is called 'scenes-lava'",
         ),
         (
+            "consistency.tests",
+            [],
+            "consistency: tests: this list is empty; leave tests out .* name models .* in untested",
+        ),
+        (
             "instruments.relations.filters",
             ["fluency"],
             "'fluency'; there are grammaticality, contradiction and ranking",

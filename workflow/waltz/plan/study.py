@@ -898,7 +898,12 @@ class Consistency(Section):
 
     @model_validator(mode="after")
     def check_untested(self) -> "Consistency":
-        """Refuse models without tests in a study without CC-SHAP."""
+        """Refuse an empty list of tests, and models without tests in a study without CC-SHAP."""
+        if self.tests == []:
+            raise ValueError(
+                "tests: this list is empty; leave tests out for all tests that fit the data, and name models that shall"
+                " run none, but CC-SHAP, in untested"
+            )
         if self.untested and self.cc_shap is None:
             raise ValueError(
                 "untested: these models would run nothing without cc_shap; set it, or name them not in models"
