@@ -17,14 +17,19 @@ from waltz.attribution.prompt_attribution import (
 from waltz.consistency.cc_shap.dialogue import apply_family_rules
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
 from waltz.core.errors import UserError
-from waltz.explainer.explanation import Explanation, ForwardPass
+from waltz.explainer.explanation import ONE_ITEM, Explanation, ForwardPass
 from waltz.explainer.players import (
     PlayerChoice,
     PlayersCallback,
     build_prompt_regroup,
     number_chosen_regions,
 )
-from waltz.explainer.queries import Query, build_query_template, generate_games
+from waltz.explainer.queries import (
+    DecoderQuestion,
+    Query,
+    build_query_template,
+    generate_games,
+)
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.decoders.coalitions import DecoderPlayers
 from waltz.models.decoders.decoder import Decoder, PreparedImage
@@ -115,7 +120,9 @@ def explain_answer(
         answer,
         shared=pair.answer.shared,
         explanation=replace(explanations[0], shared=pair.explanation.shared),
+        kind=query.kind if isinstance(query, DecoderQuestion) else None,
         cc_shap_result=pair.cc_shap,
+        excess_reason=ONE_ITEM,
     )
 
 

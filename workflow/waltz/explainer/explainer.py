@@ -26,6 +26,7 @@ from waltz.core.errors import ArgumentError, UserError, build_name_error
 from waltz.core.job_records import LINE_SECONDS, ProgressLines
 from waltz.explainer.answers import explain_answer
 from waltz.explainer.arguments import ImageInput, check_regions, read_image_argument
+from waltz.explainer.cc_shap_summary import add_excesses
 from waltz.explainer.explanation import Explanation
 from waltz.explainer.loading import describe_model, load_model
 from waltz.explainer.players import PlayerChoice
@@ -199,7 +200,9 @@ class Explainer:
                 explained.
 
                 explanation: For a decoder, `post-hoc` or `cot`: the decoder also explains its
-                answer, this explanation is attributed too, and CC-SHAP compares both.
+                answer, this explanation is attributed too, and CC-SHAP compares both. Of several
+                images or texts, each has the excess of its CC-SHAP over the explanations of the
+                others.
 
                 players: Text players: `token` (the default), `word`, or spans (pieces of the text,
                 or (start, end) characters), which keep this order; tokens outside the spans stay
@@ -327,6 +330,8 @@ class Explainer:
                     grid=request.grid,
                 )
                 explanations.append(explanation)
+        if request.explanation is not None and len(explanations) > 1:
+            return add_excesses(explanations)
         return explanations
 
     def _explain_scores(self, encoder: Encoder, request: Request) -> list[Explanation]:

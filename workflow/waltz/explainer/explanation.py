@@ -18,6 +18,7 @@ from waltz.attribution.t_shap import (
     count_evaluations_for_point,
     find_contributing_outputs,
 )
+from waltz.consistency.cc_shap.exchanged import Excess
 from waltz.consistency.cc_shap.measure import CCShap
 from waltz.explainer.html import render_panels
 from waltz.explainer.values import (
@@ -47,6 +48,8 @@ from waltz.reporting.figures.heatmaps import (
 
 START = "(start)"
 """Name of a start token among the pieces of a text; the token has no characters."""
+ONE_ITEM = "it needs two items or more: explain a list of images or texts, take waltz.summarize_cc_shap, or run a study"
+"""Reason why an item that is explained alone has no excess."""
 LINE_LENGTH = 80
 """Maximum number of characters of a text in a summary of one line."""
 
@@ -93,7 +96,12 @@ class Explanation:
         explanation: The explanation of the text with which the decoder explained its answer; None
             without such a text.
         shared: Positions of the players that the other prompt has too; None without an explanation.
+        kind: Kind of the decoder's explanation, `post-hoc` or `cot`; None without an explanation, and
+            for ready prompts.
         cc_shap_result: CC-SHAP with its error and companions; None without an explanation.
+        excess: CC-SHAP next to that of the answer with the explanations of the other items of the
+            same call; None without such items.
+        excess_reason: Why there is no excess; None if there is one, and without an explanation.
         forward_pass: How a decoder's network was run; None for an encoder.
     """
 
@@ -111,7 +119,10 @@ class Explanation:
     label: str | None = None
     explanation: "Explanation | None" = None
     shared: np.ndarray | None = None
+    kind: str | None = None
     cc_shap_result: CCShap | None = None
+    excess: Excess | None = None
+    excess_reason: str | None = None
     forward_pass: ForwardPass | None = None
 
     @property
@@ -236,6 +247,17 @@ class Explanation:
             return math.nan
         return self.cc_shap_result.value
 
+    @property
+    def cc_shap_excess(self) -> float | None:
+        """Return CC-SHAP less the mean CC-SHAP of the answer with the explanations of the other items
+        of the same call, in [-2, 2]; NaN if it is undefined, None without an explanation.
+        """
+        if self.cc_shap_result is None:
+            return None
+        if self.excess is None:
+            return math.nan
+        return self.excess.difference
+
     def record(self) -> JsonRecord:
         """Return the record that `--json` writes: plain values, with None for NaN or infinity."""
         record: JsonRecord = {
@@ -263,6 +285,10 @@ class Explanation:
         }
         if self.cc_shap_result is not None:
             record |= _record_cc_shap(self.cc_shap_result)
+            record |= {
+                "cc_shap_excess": to_null(self.cc_shap_excess),
+                "cc_shap_excess_reason": self.excess_reason,
+            }
         for output in self.outputs:
             record[output.name] = output._record_generated_text()
         return record
@@ -296,7 +322,7 @@ class Explanation:
             return draw_heatmaps(self.view, self._build_panels(), self._build_title())
         title = self._build_title()
         if self.cc_shap_result is not None:
-            title += f": {_describe_cc_shap(self.cc_shap_result)}"
+            title += f": {self._describe_cc_shap()}"
         return draw_answer_and_explanation(
             [output._build_figure_text() for output in self.outputs], title, self.view
         )
@@ -338,7 +364,9 @@ class Explanation:
             else:
                 yield from output._list_generated_text_lines()
         if self.cc_shap_result is not None:
-            yield _describe_cc_shap(self.cc_shap_result)
+            yield self._describe_cc_shap()
+        if self.excess_reason is not None:
+            yield f"  excess over other items' explanations: {self.excess_reason}"
 
     def __repr__(self) -> str:
         """Return at most five lines: the model, then each output with T-SHAP, then CC-SHAP."""
@@ -353,7 +381,7 @@ class Explanation:
                 text = _join_lines(output.generated_text)[:LINE_LENGTH]
                 lines.append(f"  {output.name}: {text}; {output._describe_t_shap()}")
         if self.cc_shap_result is not None:
-            lines.append(f"  {_describe_cc_shap(self.cc_shap_result)}")
+            lines.append(f"  {self._describe_cc_shap()}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -369,7 +397,7 @@ class Explanation:
                 )
         footer = ""
         if self.cc_shap_result is not None:
-            footer = f"<p>{html.escape(_describe_cc_shap(self.cc_shap_result))}</p>"
+            footer = f"<p>{html.escape(self._describe_cc_shap())}</p>"
         return render_panels(self.view, self._build_panels(), headings) + footer
 
     # Names and values of the players
@@ -574,6 +602,20 @@ class Explanation:
             "used together", self.joint_share, reason="nothing contributes"
         )
 
+    def _describe_cc_shap(self) -> str:
+        """Return CC-SHAP with its error and its excess, or the reason why it is not defined."""
+        cc_shap = self.cc_shap_result
+        # Callers have checked that there is an explanation.
+        assert cc_shap is not None
+        if cc_shap.value is None:
+            return f"CC-SHAP not defined ({cc_shap.reason})"
+        description = f"CC-SHAP {cc_shap.value:.3f}"
+        if cc_shap.standard_error is not None:
+            description += f" ± {cc_shap.standard_error:.3f}"
+        if self.excess is not None:
+            description += f", excess {self.excess.difference:+.3f}"
+        return description
+
     def _build_title(self) -> str:
         return f"{shorten_model_name(self.model)}, {self.profile}"
 
@@ -641,16 +683,6 @@ class Explanation:
             t_shap=t_shap,
             t_shap_se=t_shap_se,
         )
-
-
-def _describe_cc_shap(cc_shap: CCShap) -> str:
-    """Return CC-SHAP with its error, or the reason why it is not defined."""
-    if cc_shap.value is None:
-        return f"CC-SHAP not defined ({cc_shap.reason})"
-    description = f"CC-SHAP {cc_shap.value:.3f}"
-    if cc_shap.standard_error is None:
-        return description
-    return f"{description} ± {cc_shap.standard_error:.3f}"
 
 
 def _record_cc_shap(cc_shap: CCShap) -> JsonRecord:

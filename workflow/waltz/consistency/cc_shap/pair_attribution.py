@@ -18,10 +18,12 @@ from waltz.attribution.prompt_attribution import (
 from waltz.consistency.cc_shap.measure import (
     CCShap,
     SharedEstimate,
+    add_cc_shap,
     compute_cc_shap,
     find_shared_players,
 )
 from waltz.core.errors import UserError
+from waltz.core.schema import CcShapRecord
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.decoders.coalitions import choose_published_grid
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
@@ -48,6 +50,19 @@ class SideAttribution:
         """Return the Shapley values in the form that CC-SHAP compares."""
         return SharedEstimate(self.attribution.estimate, self.shared)
 
+    @property
+    def text_first(self) -> np.ndarray:
+        """Return the numbers that the shared players have when text players stand before patches:
+        int64 of shape (shared,), in the order in which CC-SHAP compares the players.
+        """
+        n_players = len(self.attribution.estimate.phi)
+        n_text = len(self.attribution.tokens)
+        patches_before = n_players - n_text if self.attribution.text_slice.start else 0
+        # Patches before the text move behind it: their numbers become negative, and the modulus
+        # moves them to the end.
+        numbers: np.ndarray = (self.shared - patches_before) % n_players
+        return numbers
+
 
 @dataclass(frozen=True, eq=False)
 class PairAttribution:
@@ -56,6 +71,22 @@ class PairAttribution:
     answer: SideAttribution
     explanation: SideAttribution
     cc_shap: CCShap
+
+
+def add_pair(record: CcShapRecord, pair: PairAttribution) -> CcShapRecord:
+    """Return a record with CC-SHAP of a pair and the ratios that it compares, text players first."""
+    # The games of `published` have patches first.
+    players = pair.answer.text_first
+    order = np.argsort(players)
+    tokens = pair.answer.attribution.tokens
+    return replace(
+        add_cc_shap(record, pair.cc_shap, order),
+        shared_tokens=[
+            tokens[player] for player in players[order] if player < len(tokens)
+        ],
+        standard_error=pair.cc_shap.standard_error,
+        reason=pair.cc_shap.reason,
+    )
 
 
 def attribute_pairs(

@@ -32,10 +32,11 @@ from waltz.consistency.cc_shap.dialogue import (
     generate_pairs,
 )
 from waltz.consistency.cc_shap.edit_shifts import ExplainedAnswer, compute_edit_shift
-from waltz.consistency.cc_shap.measure import SharedEstimate, add_cc_shap
+from waltz.consistency.cc_shap.measure import SharedEstimate
 from waltz.consistency.cc_shap.pair_attribution import (
     PairAttribution,
     SideAttribution,
+    add_pair,
     attribute_pairs,
 )
 from waltz.consistency.edit_tests.edits import COUNTERFACTUAL_EDITS
@@ -317,22 +318,12 @@ def _build_stored_pair(
     record = replace(_name_pair(setup, question, kind), answer=generated.answer)
     if isinstance(pair, UserError):
         return StoredPair(replace(record, error=str(pair)))
-    decoder, cc_shap = setup.dialogue.decoder, pair.cc_shap
+    decoder = setup.dialogue.decoder
     answer, explanation = pair.answer.attribution, pair.explanation.attribution
-    # Ratios are stored with text players before patches; the games of `published` have patches
-    # first.
-    players = _renumber_shared(pair.answer)
-    order = np.argsort(players)
-    n_text = len(answer.tokens)
     record = replace(
-        add_cc_shap(record, cc_shap, order),
-        shared_tokens=[
-            answer.tokens[player] for player in players[order] if player < n_text
-        ],
-        standard_error=cc_shap.standard_error,
+        add_pair(record, pair),
         explanation=decoder.decode_text(explanation.instance.targets),
         evaluated=answer.evaluated + explanation.evaluated,
-        reason=cc_shap.reason,
     )
     # Without an image T-SHAP is 1 by definition and not stored.
     if decoder.reads_images:
@@ -358,7 +349,7 @@ def _build_stored_output(
     """
     attribution, decoder = output.attribution, setup.dialogue.decoder
     n_text = len(attribution.tokens)
-    shared = sorted(_renumber_shared(output).tolist())
+    shared = sorted(output.text_first.tolist())
     # An edit can move tokens, so that players are compared by identity: the token, or row and
     # column of a patch.
     identities = []
@@ -374,23 +365,6 @@ def _build_stored_output(
     return StoredOutput(
         add_values(record, attribution), tuple(shared), tuple(identities)
     )
-
-
-def _renumber_shared(output: SideAttribution) -> np.ndarray:
-    """Return the numbers that the shared players have when text players stand before patches.
-
-    Returns:
-        int64 of shape (shared,), in the order in which CC-SHAP compares the players.
-    """
-    n_players, n_text = (
-        len(output.attribution.estimate.phi),
-        len(output.attribution.tokens),
-    )
-    patches_before = n_players - n_text if output.attribution.text_slice.start else 0
-    # Patches before the text move behind it: their numbers become negative, and the modulus moves
-    # them to the end.
-    numbers: np.ndarray = (output.shared - patches_before) % n_players
-    return numbers
 
 
 def _set_item_seed(setup: CCShapSetup, question: Question) -> CCShapSetup:
