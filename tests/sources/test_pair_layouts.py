@@ -259,11 +259,42 @@ def test_lists_within_a_csv_are_foils(tmp_path, column):
 def test_lists_in_json_within_a_csv_are_foils(tmp_path):
     content = """image,caption,foils\na,a dog,"[""a cat"", ""a hen""]"\n"""
     assert [row[4] for row in read(tmp_path, content, "a.csv")] == ["a cat", "a hen"]
-    content = content.replace('""a hen""', "null")
+    for absent in ("null", '"" ""', '""NA""'):
+        gap = content.replace('""a hen""', absent)
+        assert [row[4] for row in read(tmp_path, gap, "a.csv")] == ["a cat"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "foils"),
+    [
+        ("['a cat' ''a dog's hen'']", ["a cat", "a dog's hen"]),
+        ("['a cat'\n 'a hen']", ["a cat", "a hen"]),
+        ("['a cat', nan, None, 'none']", ["a cat", "none"]),
+        ("['a', ['b']]", None),
+        ("['a' ... 'b']", None),
+        ("[np.str_('a')]", None),
+        ("a cat|a hen", None),
+    ],
+)
+def test_lists_of_other_programs_within_a_csv_are_foils(tmp_path, cell, foils):
+    cell = cell.replace("''", '""')  # a quotation mark within a cell
+    content = f"""image,caption,foils\na,a dog,"{cell}"\n"""
+    if foils is not None:
+        assert [row[4] for row in read(tmp_path, content, "a.csv")] == foils
+        return
     with pytest.raises(
-        UserError, match=r"'foil' is not a text with content \(got None"
+        UserError, match=r"line 2: .*; write (it as|them as a list of) JSON"
     ):
         read(tmp_path, content, "a.csv")
+
+
+def test_a_word_for_an_absent_value_is_a_text_with_a_warning(tmp_path, caplog):
+    content = (
+        "id,image,caption,foil,phenomenon\n1,a,a dog,\\N,\\N\n2,a,a dog,a cat,NA\n"
+    )
+    rows = read(tmp_path, content, "a.csv")
+    assert [(row[1], row[4]) for row in rows] == [("mine", "\\N"), ("mine", "a cat")]
+    assert r"captions or foils are words for absent values (\N)" in caplog.text
 
 
 def test_an_absent_value_in_the_first_row_hides_no_layout(tmp_path):
@@ -453,9 +484,9 @@ def test_columns_are_mapped_by_the_user(tmp_path):
             "1 captions and 0 foils",
         ),
         (
-            {"image": "a", "caption": "b", "foil": ["c", None]},
+            {"image": "a", "caption": "b", "foil": ["", None]},
             {},
-            r"'foil' is not a text with content \(got None\)",
+            r"'foil' is not a text with content \(got ''\)",
         ),
         (
             {"image": "a", "caption": "b", "foils": None},

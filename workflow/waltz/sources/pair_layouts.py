@@ -6,8 +6,10 @@ entry. One caption with several foils gives a pair for each foil; as many captio
 """
 
 import ast
+import io
 import math
 import re
+import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -69,8 +71,10 @@ TEXT_NAMES = (
 """Names of the columns of caption and foil: of waltz and VALSE, SugarCrepe, ARO, What'sUp and others."""
 IMAGE_KEYS = ("path", "file_name", "filename", "src")
 """Fields of an image object that hold its name."""
-ABSENT = {"", "nan", "none", "null"}
-"""Texts that other programs write, in any case of letters, where an optional value is absent."""
+ABSENT = {"", "nan", "none", "null", "na", "n/a", "<na>", "#n/a", "\\n"}
+"""Texts that other programs write, in any case of letters, where a value is absent."""
+REPRESENTED_LIST = re.compile(r"""\[\s*(?:['"]|array\(|np\.)""")
+"""Start of a list as Python, numpy or JSON write it, unlike that of a text in brackets."""
 NUMBER = re.compile(r"[_ ]?\d+$")
 """Number behind the name of a column of one of several captions or foils."""
 QUESTION_ROW = "no caption and foil but a question or statement; write its right and wrong answer as caption and foil"
@@ -409,11 +413,14 @@ def _get_part(value: object, part: str) -> object:
 def read_optional(row: RawEntry, path: str) -> object:
     """Return an optional value of a row; None where it is missing, null, empty or not a number (NaN)."""
     value = _follow(row.fields, path)
-    is_nan = isinstance(value, float) and math.isnan(value)
-    is_empty = isinstance(value, str) and value.strip().lower() in ABSENT
-    if is_nan or is_empty:
-        return None
-    return value
+    return None if is_absent(value) else value
+
+
+def is_absent(value: object) -> bool:
+    """Return whether a value is null, not a number (NaN), blank, or a word that stands for these."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    return value is None or (isinstance(value, str) and value.strip().lower() in ABSENT)
 
 
 def spell_number(value: object) -> object:
@@ -442,7 +449,10 @@ def find_pairs(row: RawEntry, layout: PairLayout) -> Iterator[FoundPair]:
         image, caption, foil = (_follow(names, path) for path in paths)
         if layout.options is not None:
             caption, foil = _read_options(row, names, layout.options)
-        pairs += _combine(row, _read_only(image), _read_list(caption), _read_list(foil))
+        _check_separator(row, paths[2], foil)
+        captions = _read_list(caption, row.location)
+        foils = _read_list(foil, row.location)
+        pairs += _combine(row, _read_only(image), captions, foils)
     if layout.may_lack:
         complete = list(filter(_has_texts, pairs))
         if not complete:
@@ -461,7 +471,7 @@ def _read_options(
     """Return the caption and the foils of a row of options."""
     texts: object = [names.get(column) for column in columns.options]
     if len(columns.options) == 1:
-        texts = _read_list(names.get(columns.options[0]))
+        texts = _read_list(names.get(columns.options[0]), row.location)
     answer = None
     if columns.answer is not None:
         answer = names.get(columns.answer)
@@ -486,11 +496,25 @@ def _read_only(image: object) -> object:
     return image
 
 
-def _read_list(value: object) -> object:
-    """Return a list of texts that a CSV file holds as the text of a JSON or Python list; any other value as it is."""
+def _check_separator(row: RawEntry, path: str, foils: object) -> None:
+    """Refuse a text of several foils with separators of its own between them."""
+    if path.endswith("s") and isinstance(foils, str) and "|" in foils:
+        raise UserError(
+            f"{row.location}: {path!r} has texts with | between them; write them as a list of JSON, or in columns"
+            " foil1, foil2 and so on"
+        )
+
+
+def _read_list(value: object, location: str) -> object:
+    """Return a list of texts that a CSV file holds as the text of a JSON, Python or numpy list; any other value as it
+    is.
+
+    Raises:
+        UserError: The text begins as such a list, and is none.
+    """
     if not (isinstance(value, str) and value.startswith("[") and value.endswith("]")):
         return value
-    for parse in (parse_json, ast.literal_eval):
+    for parse in (parse_json, _parse_represented_list):
         try:
             texts = parse(value)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -498,7 +522,33 @@ def _read_list(value: object) -> object:
         is_list = isinstance(texts, list)
         if is_list and all(isinstance(text, str | None) for text in texts):
             return texts
+    if REPRESENTED_LIST.match(value):
+        raise UserError(
+            f"{location}: a list cannot be read (got {value[:40]!r}…); write it as JSON"
+        )
     return value
+
+
+def _parse_represented_list(text: str) -> list[object]:
+    """Return the entries of a list as Python or numpy write it; numpy puts no commas between texts, which Python itself
+    reads as one text.
+
+    Raises:
+        ValueError: The text is no flat list of texts.
+    """
+    entries: list[object] = []
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except tokenize.TokenError as error:
+        raise ValueError(str(error)) from None
+    for number, token in enumerate(tokens):
+        if token.type == tokenize.STRING:
+            entries.append(ast.literal_eval(token.string))
+        elif token.string in ("None", "nan"):
+            entries.append(None)
+        elif token.string.strip() not in ",]" and (number or token.string != "["):
+            raise ValueError(f"{token.string!r} is no text")
+    return entries
 
 
 def _combine(
@@ -518,18 +568,16 @@ def _combine(
             f"{row.location}: {n_captions} captions and {len(foils)} foils; write as many captions as foils, or"
             " one caption"
         )
-    return [(image, *texts) for texts in zip(captions, foils, strict=True)]
+    pairs = [(image, *texts) for texts in zip(captions, foils, strict=True)]
+    # Lists of one length for all rows have entries without a text.
+    return list(filter(_has_texts, pairs)) or pairs
 
 
 def _has_texts(pair: tuple[object, object, object]) -> bool:
-    """Return whether a pair has both its texts."""
-    _, caption, foil = pair
-    return not (_is_absent(caption) or _is_absent(foil))
-
-
-def _is_absent(text: object) -> bool:
-    """Return whether one of several texts is absent."""
-    return text is None or (isinstance(text, str) and not text.strip())
+    """Return whether a pair has both its texts; the word `none` may be one."""
+    _, *texts = pair
+    absent = filter(is_absent, texts)
+    return all(str(text).lower() == "none" and text is not None for text in absent)
 
 
 def _make_list(value: object) -> list[object]:

@@ -8,9 +8,10 @@ import logging
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, list_names
 from waltz.core.files.json_objects import JsonObject
 from waltz.core.schema import ItemRecord, StoredSpan
 from waltz.core.text_diff import (
@@ -25,6 +26,7 @@ from waltz.sources.pair_layouts import (
     FoundPair,
     choose_layout,
     find_pairs,
+    is_absent,
     read_optional,
     spell_number,
 )
@@ -240,7 +242,18 @@ def read_pairs(
         raise UserError(
             f"{path}: none of {len(items)} items can be used: {SAME_TEXT}; write another foil"
         )
+    _warn_of_words(path, items)
     return items
+
+
+def _warn_of_words(path: str | Path, items: Sequence[ItemRecord]) -> None:
+    """Log a warning where a caption or foil is a word that other programs write for an absent value."""
+    texts = chain.from_iterable((item.caption, item.foil) for item in items)
+    if words := sorted(set(filter(is_absent, texts))):
+        _say_once(
+            f"{path}: captions or foils are words for absent values ({list_names(words, 'and')}), and count as"
+            " texts; delete these rows if no texts are meant"
+        )
 
 
 @functools.cache
