@@ -2,10 +2,11 @@
 
 Usage: python benchmarks/gpu.py [--file gpu.json]
 
-Checks the lease of a GPU, batches that are halved when memory is full, float32 products without
-TF32, MM-SHAP of a network of the shape of CLIP ViT-B/32 against the CPU's values, 4 bits, and the
-speed of CC-SHAP's coalitions with a network of 7 billion random weights. Without a GPU, the same
-checks run on a simulated device with small networks, and the table says so.
+Checks the lease of a GPU, batches that are halved when memory is full and that grow with free
+memory, float32 products without TF32, MM-SHAP of a network of the shape of CLIP ViT-B/32 against
+the CPU's values, 4 bits, and the speed of CC-SHAP's coalitions with a network of 7 billion random
+weights. Without a GPU, the same checks run on a simulated device with small networks, and the table
+says so.
 """
 
 import argparse
@@ -36,6 +37,7 @@ from waltz.attribution.mm_shap import attribute_texts
 from waltz.core import devices
 from waltz.core.devices import Device, lease_device
 from waltz.model_registry import ModelSpec
+from waltz.models.batch_size import BatchSize
 from waltz.models.batches import compute_in_halves
 from waltz.models.decoders.coalitions import (
     DecoderCoalitions,
@@ -123,6 +125,19 @@ def check_halving(device: str) -> tuple[str, str]:
     values = compute_in_halves(compute, list(range(8)))
     is_halved = len(sizes) > 1 and list(values) == list(range(8))
     return judge(is_halved, f"8 rows in batches of {sizes}")
+
+
+def check_batch_size(device: str) -> tuple[str, str]:
+    """Check that batches grow with the free memory of a GPU, and that none has to be halved."""
+    if device == "cpu":
+        return "needs a GPU", "not checked"
+    _, total = torch.cuda.mem_get_info()
+    size, sizes = BatchSize(device, 8), []
+    for rows in size.cut(range(2000)):
+        with size.measure(len(rows)):
+            torch.empty(len(rows), total // 2000, dtype=torch.uint8, device=device)
+        sizes.append(len(rows))
+    return judge(sum(sizes) == 2000 and max(sizes) > sizes[0], f"2,000 rows in {sizes}")
 
 
 def check_tf32(device: str) -> tuple[str, str]:
@@ -234,6 +249,7 @@ def check_cc_shap(device: str) -> tuple[str, str]:
 CHECKS: dict[str, Callable[[str], tuple[str, str]]] = {
     "lease": check_lease,
     "halving of batches": check_halving,
+    "batches from free memory": check_batch_size,
     "TF32": check_tf32,
     "MM-SHAP": check_mm_shap,
     "4 bits": check_four_bits,

@@ -8,9 +8,11 @@ import pytest
 import torch
 from PIL import Image
 
+from stand_ins.gpu_memory import SimulatedMemory
 from stand_ins.models import tiny_decoders
 from stand_ins.transfers import CountTransfers
 from waltz.core.errors import UserError
+from waltz.models import batch_size
 from waltz.models.decoders import coalitions
 from waltz.models.decoders.coalitions import DecoderCoalitions, Game
 from waltz.models.decoders.continuations import (
@@ -386,6 +388,43 @@ def test_coalitions_that_do_not_fit_into_memory_are_halved(name, monkeypatch):
     limit_memory(decoder, monkeypatch, 0)
     with pytest.raises(torch.OutOfMemoryError):
         DecoderCoalitions(decoder, picture, games).values([masks(2, len(played))])
+
+
+@pytest.mark.parametrize("name", ["llava", "llama"])
+def test_rows_in_a_pass_grow_with_the_memory_of_a_gpu_and_values_stay(
+    name, monkeypatch
+):
+    if name == "llava":
+        decoder, picture, prompt = seeing(name)
+    else:
+        decoder, picture = tiny_decoders.causal(name), None
+        prompt = decoder.build_prompt(TEXT)
+    played = coalitions.build_equations_players(decoder, prompt, picture)
+    games = [Game(played, (60, 41), "log-probability")]
+    object.__setattr__(decoder, "positions_per_batch", 40)
+    forward, memory, passes = (
+        decoder.network.model.forward,
+        SimulatedMemory(300, row_bytes=10),
+        [],
+    )
+
+    def counted(*args, **kwargs):
+        inputs = kwargs.get("input_ids", kwargs.get("inputs_embeds"))
+        passes.append(len(inputs))
+        memory.hold(len(inputs))
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(decoder.network.model, "forward", counted)
+    coalition_masks = masks(60, len(played))
+    expected = DecoderCoalitions(decoder, picture, games).values([coalition_masks])[0]
+    constant_passes = passes.copy()
+    passes.clear()
+    monkeypatch.setattr(batch_size, "open_memory", lambda device: memory)
+    grown = DecoderCoalitions(decoder, picture, games)
+    np.testing.assert_allclose(grown.values([coalition_masks])[0], expected, atol=1e-5)
+    # Half of 300 bytes hold 15 rows.
+    assert max(passes) <= 15
+    assert len(passes) < 0.7 * len(constant_passes)
 
 
 def test_scores_that_do_not_fit_into_memory_are_halved(monkeypatch):

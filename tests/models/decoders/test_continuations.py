@@ -5,8 +5,10 @@ import pytest
 import torch
 from PIL import Image
 
+from stand_ins.gpu_memory import SimulatedMemory
 from stand_ins.models import tiny_decoders
 from stand_ins.transfers import CountTransfers
+from waltz.models import batch_size
 from waltz.models.decoders import continuations
 from waltz.models.decoders.continuations import (
     FIRST_STEP,
@@ -118,6 +120,31 @@ def test_texts_that_do_not_fit_into_memory_are_halved_and_stay_the_same(
     texts = decoder.generate(prompts, [None] * 4, 9, sampling, [5, 6, 7, 8])
     assert texts == expected
     assert steps[:3] == [4, 4, 4]
+
+
+def test_generations_in_a_batch_grow_with_the_memory_of_a_gpu(monkeypatch):
+    decoder = tiny_decoders.causal("llama")
+    object.__setattr__(decoder, "positions_per_batch", 40)
+    prompts = [decoder.build_prompt(text) for text in TEXTS * 3]
+    sampling, seeds = Sampling(temperature=1.5), list(range(12))
+    steps, choose = [], continuations.choose_tokens
+    memory = SimulatedMemory(capacity=240, row_bytes=10)
+
+    def counted(logits, sampling, noise):
+        steps.append(len(logits))
+        memory.hold(len(logits))
+        return choose(logits, sampling, noise)
+
+    monkeypatch.setattr(continuations, "choose_tokens", counted)
+    expected = decoder.generate(prompts, [None] * 12, 5, sampling, seeds)
+    constant_steps = steps.copy()
+    steps.clear()
+    monkeypatch.setattr(batch_size, "open_memory", lambda device: memory)
+    assert decoder.generate(prompts, [None] * 12, 5, sampling, seeds) == expected
+    # The first batch is that of a CPU; half of the memory holds 12 rows.
+    assert steps[0] == constant_steps[0]
+    assert max(constant_steps) < max(steps) <= 12
+    assert len(steps) < len(constant_steps)
 
 
 def test_draws_have_the_probabilities_of_the_model():

@@ -5,16 +5,17 @@ import pytest
 import torch
 from PIL import Image
 
+from stand_ins.gpu_memory import SimulatedMemory
 from stand_ins.models.toy_encoders import Toy, game, picture, text
 from stand_ins.transfers import CountTransfers
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
+from waltz.models import batch_size
 from waltz.models.encoders import coalitions, load_encoder
 from waltz.models.encoders.coalitions import (
     EncoderCoalitions,
     build_equations_players,
     build_published_players,
-    cut_evenly,
 )
 
 CLIP_SIDE = 224
@@ -334,9 +335,19 @@ def test_states_of_early_fusion_stay_within_bounds(monkeypatch):
     )
 
 
-def test_rows_are_cut_evenly():
-    assert [len(part) for part in cut_evenly(list(range(34)), 32)] == [17, 17]
-    assert [row for part in cut_evenly(list(range(67)), 32) for row in part] == list(
-        range(67)
-    )
-    assert list(cut_evenly([], 32)) == []
+@pytest.mark.parametrize("late", [True, False])
+def test_batches_grow_with_the_memory_of_a_gpu_and_values_stay(late, monkeypatch):
+    image, masks = picture(), drawn(3, 100, 14)
+    small = Toy(late=late)
+    players = game(small, image, *CAPTION)
+    (expected,) = EncoderCoalitions(small, image, [players], itself).values([masks])
+    memory = SimulatedMemory(capacity=1300, row_bytes=10)
+    monkeypatch.setattr(batch_size, "open_memory", lambda device: memory)
+    encoder = Toy(late=late, memory=memory)
+    (values,) = EncoderCoalitions(encoder, image, [players], itself).values([masks])
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-13)
+    # Half of 1,300 bytes hold 65 rows: the largest power of two times 8 rows is 64.
+    assert encoder.passes["see"][0] == 8
+    assert 8 < max(encoder.passes["see"]) <= 64
+    assert len(encoder.passes["see"]) < len(small.passes["see"])
+    assert sum(encoder.passes["see"]) == sum(small.passes["see"])

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from stand_ins.gpu_memory import SimulatedMemory
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.coalitions import (
@@ -37,6 +38,7 @@ class Toy:
     texts_per_batch: int = 16
     pairs_per_batch: int = 32
     out_of_memory_above: int = 10**9
+    memory: SimulatedMemory | None = None
     spec: ModelSpec = field(default_factory=lambda: ModelSpec("toy"))
     passes: dict[str, list[int]] = field(
         default_factory=lambda: {"see": [], "read": [], "fuse": []}
@@ -59,6 +61,8 @@ class Toy:
         self.passes[side].append(rows)
         if rows > self.out_of_memory_above:
             raise torch.OutOfMemoryError("toy")
+        if self.memory is not None:
+            self.memory.hold(rows)
 
     def encode_image(self, images):
         self._note("see", len(images))

@@ -137,7 +137,9 @@ def run_in_halves(
     """
 
     results = list(iterate_in_halves(compute, size))
-    return results[0] if len(results) == 1 else join(results)
+    if len(results) == 1:
+        return results[0]
+    return join(results)
 
 
 def iterate_in_halves(

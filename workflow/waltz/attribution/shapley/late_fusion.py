@@ -41,13 +41,14 @@ from waltz.attribution.shapley.regression import (
     fit_subsets,
 )
 from waltz.attribution.t_shap import measure_t_shap
+from waltz.models.batch_size import BatchSize
 from waltz.models.batches import (
     ProgressCallback,
     ignore_progress,
     run_in_halves,
     transfer_together,
 )
-from waltz.models.encoders.coalitions import EncoderPlayers, cut_evenly, join_states
+from waltz.models.encoders.coalitions import EncoderPlayers, join_states
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
 from waltz.models.games import encode_masks
 
@@ -620,6 +621,7 @@ def build_text_vectors(
 ) -> Vectors:
     """Return the function that computes the text vectors for masks of a game's maskable tokens."""
     free_tokens, _ = _find_free_players(game)
+    batch_size = BatchSize(encoder.device, encoder.texts_per_batch)
 
     def compute_vectors(masks: np.ndarray) -> np.ndarray:
         ids = game.mask_text(_extend_masks(masks, free_tokens, game.n_text_players))
@@ -627,9 +629,7 @@ def build_text_vectors(
         def encode(first: int, last: int) -> States:
             return encoder.encode_text(ids[first:last].to(encoder.device))
 
-        return _compute_in_batches(
-            encode, len(masks), encoder.texts_per_batch, progress
-        )
+        return _compute_in_batches(encode, len(masks), batch_size, progress)
 
     return compute_vectors
 
@@ -642,6 +642,7 @@ def build_image_vectors(
 ) -> Vectors:
     """Return the function that computes the image vectors for masks of a game's maskable patches."""
     _, free_patches = _find_free_players(game)
+    batch_size = BatchSize(encoder.device, encoder.images_per_batch)
 
     def compute_vectors(masks: np.ndarray) -> np.ndarray:
         patch_masks = _extend_masks(masks, free_patches, game.n_image_players)
@@ -649,9 +650,7 @@ def build_image_vectors(
         def encode(first: int, last: int) -> States:
             return encoder.encode_image(game.mask_image(image, patch_masks[first:last]))
 
-        return _compute_in_batches(
-            encode, len(masks), encoder.images_per_batch, progress
-        )
+        return _compute_in_batches(encode, len(masks), batch_size, progress)
 
     return compute_vectors
 
@@ -668,16 +667,17 @@ def _extend_masks(masks: np.ndarray, free: np.ndarray, players: int) -> np.ndarr
 def _compute_in_batches(
     encode: Callable[[int, int], States],
     size: int,
-    batch: int,
+    batch_size: BatchSize,
     progress: ProgressCallback,
 ) -> np.ndarray:
     """Return the vectors of some rows, computed batch by batch: float64 of shape (size, width)."""
     vectors: list[np.ndarray] = []
     waiting: list[torch.Tensor] = []
-    for rows in cut_evenly(range(size), batch):
+    for rows in batch_size.cut(range(size)):
 
         def encode_rows(first: int, last: int, start: int = rows[0]) -> States:
-            return encode(start + first, start + last)
+            with batch_size.measure(last - first):
+                return encode(start + first, start + last)
 
         # A batch that does not fit into memory is halved.
         states = run_in_halves(encode_rows, len(rows), join_states)

@@ -18,6 +18,7 @@ from PIL import Image
 
 from waltz.core.errors import UserError
 from waltz.models import games
+from waltz.models.batch_size import BatchSize
 from waltz.models.batches import iterate_in_halves
 from waltz.models.decoders.continuations import (
     MIN_SHARED,
@@ -552,6 +553,8 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
         self._masked_images: list[MaskedImage] = []
         self._image_numbers: dict[MaskedImage, int] = {}
         self._features: dict[int, torch.Tensor] = {}
+        # By game and stretch, whose rows need different memory.
+        self._batch_sizes: dict[tuple[int, int, int], BatchSize] = {}
 
     def _count_positions(self, index: int) -> np.ndarray:
         """Return the number of positions before each symbol of a game's rows, then of all: int64 of
@@ -790,19 +793,32 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
         Args:
             read: All beginnings of the rows up to `start`.
         """
-        size = max(
-            1, self.decoder.positions_per_batch // int(self._widths[index][stop])
-        )
-        for begin in range(0, len(beginnings), size):
-            batch = beginnings[begin : begin + size]
+        size = self._get_batch_size(index, start, stop)
+        width = int(self._widths[index][stop])
+        remaining = beginnings
+        while remaining:
+            rows = max(1, size.limit // width)
+            batch, remaining = remaining[:rows], remaining[rows:]
 
             def read_part(
                 first: int, last: int, batch: list[Row] = batch
             ) -> ReadBeginnings:
-                return self._read_stretch(index, batch[first:last], start, stop, read)
+                with size.measure((last - first) * width):
+                    return self._read_stretch(
+                        index, batch[first:last], start, stop, read
+                    )
 
             # A batch that does not fit into memory is halved.
             yield from iterate_in_halves(read_part, len(batch))
+
+    def _get_batch_size(self, index: int, start: int, stop: int) -> BatchSize:
+        """Return the number of positions of one game that are read together between two symbols."""
+        stretch = (index, start, stop)
+        if stretch not in self._batch_sizes:
+            self._batch_sizes[stretch] = BatchSize(
+                self.decoder.device, self.decoder.positions_per_batch
+            )
+        return self._batch_sizes[stretch]
 
     def _read_stretch(
         self,

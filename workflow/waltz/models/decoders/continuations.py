@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from waltz.core.errors import UserError
+from waltz.models.batch_size import BatchSize
 from waltz.models.batches import run_in_halves, transfer_together
 from waltz.models.decoders.decoder import (
     Decoder,
@@ -289,9 +290,8 @@ def _score_rows(
     )
     _, states = decoder.network.compute_logits(beginning)
     scores: dict[int, torch.Tensor] = {}
-    for batch in _batch_by_length(
-        lengths, decoder.positions_per_batch, MAX_LENGTH_RATIO
-    ):
+    size = BatchSize(decoder.device, decoder.positions_per_batch)
+    for batch in _batch_by_length(lengths, size, MAX_LENGTH_RATIO):
         batch_rows = [rows[index] for index in batch]
 
         def score(
@@ -418,13 +418,19 @@ def score_targets_in_batches(
     lengths = [len(prompt.ids) + preceding_count for prompt in prompts]
     can_pad = decoder.network.can_pad(max(lengths, default=0))
     max_ratio = MAX_LENGTH_RATIO if can_pad else 1.0
-    for batch in _batch_by_length(lengths, decoder.positions_per_batch, max_ratio):
+    size = BatchSize(decoder.device, decoder.positions_per_batch)
+    for batch in _batch_by_length(lengths, size, max_ratio):
         batch_prompts = [prompts[index] for index in batch]
+        longest = lengths[batch[-1]]
 
         def score(
-            first: int, last: int, batch_prompts: list[Prompt] = batch_prompts
+            first: int,
+            last: int,
+            batch_prompts: list[Prompt] = batch_prompts,
+            longest: int = longest,
         ) -> torch.Tensor:
-            return _score_padded(decoder, batch_prompts[first:last], targets, value)
+            with size.measure((last - first) * longest):
+                return _score_padded(decoder, batch_prompts[first:last], targets, value)
 
         outcomes.append(run_in_halves(score, len(batch), _concatenate))
         order += batch
@@ -456,25 +462,24 @@ def _score_padded(
 
 
 def _batch_by_length(
-    lengths: Sequence[int], max_positions: int, max_ratio: float
-) -> list[list[int]]:
-    """Return the indices of rows in batches of a maximum number of positions, padding included.
+    lengths: Sequence[int], size: BatchSize, max_ratio: float
+) -> Iterator[list[int]]:
+    """Yield the indices of rows in batches of a maximum number of positions, padding included.
 
     The lengths in a batch differ by a factor of at most `max_ratio`.
     """
-    batches: list[list[int]] = []
+    batch: list[int] = []
+    # From the shortest row of a batch to the longest.
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
-        # Rows come in the order of their length: the first of a batch is the shortest, this one the
-        # longest.
         longest = lengths[index]
-        if batches:
-            batch = batches[-1]
+        if batch:
             is_similar = longest <= max_ratio * lengths[batch[0]]
-            if is_similar and longest * (len(batch) + 1) <= max_positions:
-                batch.append(index)
-                continue
-        batches.append([index])
-    return batches
+            if not is_similar or longest * (len(batch) + 1) > size.limit:
+                yield batch
+                batch = []
+        batch.append(index)
+    if batch:
+        yield batch
 
 
 @dataclass(eq=False)
@@ -562,10 +567,13 @@ def generate_texts(
         generations,
         key=lambda generation: (len(generation.prompt.ids), generation.prompt.ids),
     )
-    for batch in _split_into_batches(ordered, decoder, max_tokens):
+    size = BatchSize(decoder.device, decoder.positions_per_batch)
+    for batch in _split_into_batches(ordered, decoder, max_tokens, size):
 
         def generate(first: int, last: int, batch: list[Generation] = batch) -> None:
-            _generate_batch(decoder, batch[first:last], max_tokens, sampling)
+            longest = len(batch[-1].prompt.ids) + max_tokens
+            with size.measure((last - first) * longest):
+                _generate_batch(decoder, batch[first:last], max_tokens, sampling)
 
         # A batch that does not fit into memory is halved; its texts begin again.
         run_in_halves(generate, len(batch), lambda _: None)
@@ -576,7 +584,10 @@ def generate_texts(
 
 
 def _split_into_batches(
-    generations: list[Generation], decoder: Decoder, max_tokens: int
+    generations: list[Generation],
+    decoder: Decoder,
+    max_tokens: int,
+    size: BatchSize,
 ) -> Iterator[list[Generation]]:
     """Yield consecutive generations in batches that fit on the device, of one length if rows cannot
     be padded.
@@ -586,7 +597,7 @@ def _split_into_batches(
     for generation in generations:
         # All rows of a batch get the room of its longest row: generations come in ascending length.
         longest = generation.length + max_tokens
-        fits = (len(pending) + 1) * longest <= decoder.positions_per_batch
+        fits = (len(pending) + 1) * longest <= size.limit
         can_pad = network.can_reuse(longest) and network.can_pad(longest)
         if pending:
             can_join = can_pad or generation.length == pending[0].length

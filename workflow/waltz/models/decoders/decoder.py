@@ -148,7 +148,8 @@ class Decoder(ABC):
         ends: Ids that end a generation.
         window: Maximum number of positions that the network reads.
         placeholder: Text that stands for the image in a prompt; empty for a language model.
-        positions_per_batch: Maximum number of positions in one pass, cached ones included.
+        positions_per_batch: Maximum number of positions in one pass, cached ones included; with memory
+            for more, more (`batch_size`).
     """
 
     spec: ModelSpec

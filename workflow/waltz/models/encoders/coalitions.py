@@ -3,14 +3,14 @@ coalitions.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import torch
 
 from waltz.models import games
+from waltz.models.batch_size import BatchSize
 from waltz.models.batches import run_in_halves
 from waltz.models.encoders.encoder import (
     Encoder,
@@ -20,7 +20,6 @@ from waltz.models.encoders.encoder import (
 )
 from waltz.models.games import CoalitionValues, decode_masks
 
-Row = TypeVar("Row")
 Outcome = Callable[[torch.Tensor], torch.Tensor]
 """Function from the logits of k coalitions, of shape (k,), to their explained values, of the same
 shape.
@@ -252,6 +251,10 @@ class EncoderCoalitions(CoalitionValues[EncoderPlayers]):
         self.image_count = self.text_count = self.pair_count = 0
         self._outcome = outcome
         self._texts = [_MaskedStates() for _ in players]
+        device = encoder.device
+        self._image_batch = BatchSize(device, encoder.images_per_batch)
+        self._text_batch = BatchSize(device, encoder.texts_per_batch)
+        self._pair_batch = BatchSize(device, encoder.pairs_per_batch)
         # Games with the same grid share their masked images.
         self._images = {game_players.grid: _MaskedStates() for game_players in players}
 
@@ -284,10 +287,8 @@ class EncoderCoalitions(CoalitionValues[EncoderPlayers]):
         self, image_states: "_MaskedStates", grid: int, coalitions: list[_NewCoalitions]
     ) -> None:
         """Add values of late fusion, and keep the vectors of all masked images, which are small."""
-        for batch in cut_evenly(
-            image_states.list_missing(_list_images(coalitions)),
-            self.encoder.images_per_batch,
-        ):
+        missing = image_states.list_missing(_list_images(coalitions))
+        for batch in self._image_batch.cut(missing):
             image_states.add(batch, self._encode_images(grid, batch))
         for of_game in coalitions:
             image_rows = [image_states.rows[image] for image in of_game.images]
@@ -302,9 +303,9 @@ class EncoderCoalitions(CoalitionValues[EncoderPlayers]):
         images = _list_images(coalitions)
         missing = image_states.list_missing(images)
         stored = [image for image in images if image in image_states.rows]
-        for batch in cut_evenly(stored, self.encoder.images_per_batch):
+        for batch in self._image_batch.cut(stored):
             self._fuse_images(coalitions, batch, image_states.select(batch))
-        for batch in cut_evenly(missing, self.encoder.images_per_batch):
+        for batch in self._image_batch.cut(missing):
             states = self._encode_images(grid, batch)
             self._fuse_images(coalitions, batch, states)
             # States of an image encoder are large: beyond the limit they are computed again for
@@ -337,9 +338,10 @@ class EncoderCoalitions(CoalitionValues[EncoderPlayers]):
         self.image_count += len(images)
 
         def encode(first: int, last: int) -> States:
-            return self.encoder.encode_image(
-                players.mask_image(self.image, masks[first:last])
-            )
+            with self._image_batch.measure(last - first):
+                return self.encoder.encode_image(
+                    players.mask_image(self.image, masks[first:last])
+                )
 
         return run_in_halves(encode, len(images), join_states)
 
@@ -350,13 +352,14 @@ class EncoderCoalitions(CoalitionValues[EncoderPlayers]):
         players, text_states = self.players[game], self._texts[game]
         # Many coalitions share a masked text: each distinct text is encoded once in all rounds.
         missing = text_states.list_missing(list(dict.fromkeys(texts)))
-        for batch in cut_evenly(missing, self.encoder.texts_per_batch):
+        for batch in self._text_batch.cut(missing):
             ids = players.mask_text(decode_masks(batch, players.n_text_players)).to(
                 self.encoder.device
             )
 
             def encode(first: int, last: int, ids: torch.Tensor = ids) -> States:
-                return self.encoder.encode_text(ids[first:last])
+                with self._text_batch.measure(last - first):
+                    return self.encoder.encode_text(ids[first:last])
 
             text_states.add(batch, run_in_halves(encode, len(batch), join_states))
             self.text_count += len(batch)
@@ -379,20 +382,23 @@ class EncoderCoalitions(CoalitionValues[EncoderPlayers]):
         # Row of each pair's text and image among the distinct states, both of shape (coalitions,).
         text_index = torch.tensor(coalitions.text_rows, device=self.encoder.device)
         image_index = torch.tensor(image_rows, device=self.encoder.device)
-        for first in range(0, len(keys), self.encoder.pairs_per_batch):
-            last = min(first + self.encoder.pairs_per_batch, len(keys))
+        first = 0
+        while first < len(keys):
+            last = min(first + self._pair_batch.limit, len(keys))
 
             def fuse(start: int, end: int, first: int = first) -> States:
                 rows = slice(first + start, first + end)
-                text = _select_rows(text_states, text_index[rows])
-                image = _select_rows(image_states, image_index[rows])
-                return (self.encoder.fuse(text, image),)
+                with self._pair_batch.measure(end - start):
+                    text = _select_rows(text_states, text_index[rows])
+                    image = _select_rows(image_states, image_index[rows])
+                    return (self.encoder.fuse(text, image),)
 
             (logits,) = run_in_halves(fuse, last - first, join_states)
             # (last - first, 1): an encoder's game has one output.
             values = self._outcome(logits).double()[:, None]
             rows = [[key] for key in keys[first:last]]
             self._add_values(coalitions.game, rows, values)
+            first = last
         self.pair_count += len(keys)
 
 
@@ -445,16 +451,6 @@ class _MaskedStates:
             part, row = self._locations[self.rows[mask]]
             rows.append(tuple(tensor[row] for tensor in self._parts[part]))
         return tuple(torch.stack(tensors) for tensors in zip(*rows, strict=True))
-
-
-def cut_evenly(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
-    """Cut rows into the fewest batches of at most `size` rows, all about equally long: a short last
-    batch is slow.
-    """
-    # As few batches as possible, then rows spread evenly over them.
-    batches = math.ceil(len(rows) / size)
-    for number in range(batches):
-        yield rows[number * len(rows) // batches : (number + 1) * len(rows) // batches]
 
 
 def join_states(parts: Sequence[States]) -> States:

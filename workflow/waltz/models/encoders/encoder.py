@@ -45,9 +45,10 @@ class Encoder(Protocol):
         late: Whether it is a `LateEncoder`.
         probability: Whether the sigmoid of the logit is the model's own probability of a match.
         masked_id: Token id that replaces a masked token in the `equations` profile.
-        images_per_batch: Masked images in one pass of `encode_image`.
-        texts_per_batch: Masked texts in one pass of `encode_text`.
-        pairs_per_batch: Pairs in one pass of `fuse`.
+        images_per_batch: Masked images in one pass of `encode_image`; with memory for more, more
+            (`batch_size`); 1 where images cannot be joined.
+        texts_per_batch: Masked texts in one pass of `encode_text`, likewise.
+        pairs_per_batch: Pairs in one pass of `fuse`, likewise.
     """
 
     spec: ModelSpec
