@@ -530,6 +530,20 @@ def test_a_row_without_a_pair_is_one_line(tmp_path, row, columns, fault):
             "a sentence with a right and a wrong image, and no foil",
         ),
         ({"image": "a", "caption": "b", "label": 1}, "a caption with a label"),
+        ({"image": "a", "caption": "b", "is_foil": 1}, "a caption with a label"),
+        (["b", "c", "a.png"], "'image' is missing .got 0, 1 and 2"),
+        (
+            {"image": "a", "foils": {"color": "b"}, "caption": "c"},
+            "'foil' is not .* name one of its fields, such as --columns foil=COLUMN.color",
+        ),
+        (
+            {"image": "a", "texts": {"caption": "b", "foil": "c"}},
+            r"'caption' is missing .*; did you mean 'texts.caption'\?",
+        ),
+        (
+            {"image": "a", "original_caption": "b", "edited_caption": "c"},
+            "'caption' is missing [^;]*; name the column",
+        ),
         ({"image": "a", "Question": "b", "Answer": "c"}, "no caption and foil but a"),
     ],
 )
@@ -551,6 +565,22 @@ def test_a_flag_for_each_caption_is_no_foil(tmp_path, flags):
         ("1", "0"),
         ("0", "1"),
     ]
+
+
+@pytest.mark.parametrize("ends", [("_left", "_right"), ("1", "2"), ("_a", "_b")])
+def test_two_images_have_the_foil_of_each_other(tmp_path, ends):
+    row = {}
+    for end, image, caption in zip(ends, "ab", ("x y", "y x"), strict=True):
+        row |= {f"image{end}": image, f"caption{end}": caption}
+    assert read(tmp_path, [{"id": 0, **row}]) == TWO
+
+
+@pytest.mark.parametrize("labels", [[-1, 1], [0, 1], [False, True]])
+def test_flags_of_options_say_which_is_the_caption(tmp_path, labels):
+    row = {"image": "a", "captions": ["x", "y"], "labels": labels}
+    assert read(tmp_path, [row])[0][3:] == ("y", "x")
+    with pytest.raises(UserError, match="'labels' names none of 3 options"):
+        read(tmp_path, [{**row, "captions": ["x", "y", "z"], "labels": [-1, 0, 1]}])
 
 
 def test_a_layout_is_known_by_columns_without_values(tmp_path):

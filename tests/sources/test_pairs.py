@@ -18,6 +18,7 @@ from waltz.core.schema import BENCHMARK, StoredSpan
 from waltz.core.text_diff import SAME_TEXT, are_same_text, fold_text
 from waltz.sources import tables
 from waltz.sources.formats.pairs import read_pairs, read_release
+from waltz.sources.pair_layouts import FLAGS
 from waltz.valse_release import RELEASE
 
 ITEM = {
@@ -390,6 +391,7 @@ def test_damaged_parquet_files_of_a_user_are_named(tmp_path):
 )
 def test_any_text_is_read_unchanged(tmp_path, rows):
     assume(not all(are_same_text(row["caption"], row["foil"]) for row in rows))
+    assume(not all(row["foil"].strip().lower() in FLAGS for row in rows))
     for form in ("csv", "json", "parquet"):
         read = read_pairs(_write(tmp_path, form, rows), "mine", "own")
         assert [

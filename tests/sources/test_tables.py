@@ -204,6 +204,13 @@ def test_one_name_of_two_stored_images_is_refused(tmp_path):
         ("a", "", "its name ends in nothing; rows are read from .csv, .tsv"),
         ("a.json", "", "no rows in the file"),
         ("a.json", '[{"a": "b', "truncated: the file ends within its JSON"),
+        (
+            "a.json",
+            '[{"a": 1,}]',
+            "a comma stands behind the last value, before line 1,",
+        ),
+        ("a.csv", "a|b\n--|:-:\n1|2\n", "line 2: a line of dashes, as in a table of"),
+        ("a.csv", "BZh91", "is an archive, a compressed file or a spreadsheet"),
         ("a.json", "[]\n{}\n", "something follows the first value at line 2, column 1"),
         (
             "a.json",
@@ -281,6 +288,25 @@ def test_a_dataset_that_names_no_files_is_one_line(tmp_path, content, fault):
     (tmp_path / "state.json").write_text(content)
     with pytest.raises(UserError, match=f"state.json: {fault}"):
         read_table(tmp_path)
+
+
+def test_bytes_of_images_are_stored_images(tmp_path):
+    path = tmp_path / "a.parquet"
+    content = b"\x89PNG of a test"
+    pq.write_table(pa.table({"image": [content, None], "key": [b"x", b"y"]}), path)
+    assert read_rows(path) == [
+        {"image": "image-1", "key": b"x"},
+        {"image": "image-2", "key": b"y"},
+    ]
+    assert stores_images(path)
+    assert read_stored_images(path) == {"image-1": content}
+
+
+def test_lists_of_rows_by_image_are_rows(tmp_path):
+    rows = [{"caption": "b", "foil": "c"}, {"caption": "d", "foil": "e"}]
+    path = write(tmp_path, "a.json", json.dumps({"a.png": rows, "z.jpg": rows[:1]}))
+    assert [row["image"] for row in read_rows(path)] == ["a.png", "a.png", "z.jpg"]
+    assert read_rows(path)[1] == {"image": "a.png", **rows[1]}
 
 
 def test_lists_of_one_stored_image_are_that_image(tmp_path):

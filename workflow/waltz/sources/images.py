@@ -50,6 +50,8 @@ NUMBER = re.compile(r"[0-9]+")
 URL_STARTS = ("http://", "https://", "s3://", "gs://", "file://", "data:")
 ROOT_STARTS = ("/", "~", "$", "../")
 """Starts of names that do not begin in the folder of images."""
+LONGEST_NAME = 1000
+"""Most characters of the name of an image."""
 OTHER_FORMATS = {
     rb".{4}ftyp(?:avif|avis)": "an AVIF image",
     rb".{4}ftyp(?:heic|heix|hevc|mif1|msf1)": "a HEIC image",
@@ -369,7 +371,7 @@ def find_image_path(source: ImageSource, name: str) -> str:
     paths = _find_paths(source, name)
     if len(paths) != 1:
         raise UserError(
-            f"{source.path}: image {name!r}: {_describe_ambiguity(paths)}{_suggest(source, name, paths)}"
+            f"{source.path}: image {name[:LONGEST_NAME]!r}: {_describe_ambiguity(paths)}{_suggest(source, name, paths)}"
         )
     return paths[0]
 
@@ -380,6 +382,11 @@ def _suggest(source: ImageSource, name: str, paths: Sequence[str]) -> str:
     """
     if paths:
         return ""
+    if len(name) > LONGEST_NAME:
+        return (
+            "; such a long text is no name of a file but may be an image in base64: write it into a file, or into a"
+            " column of images in Parquet"
+        )
     if name.startswith(URL_STARTS):
         return "; an address is not fetched: download it and write the name of the file"
     if name.startswith(ROOT_STARTS):

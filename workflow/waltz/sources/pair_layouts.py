@@ -23,6 +23,7 @@ from waltz.sources.pair_options import (
     split_options,
 )
 from waltz.sources.raw_entry import RawEntry
+from waltz.sources.tables import IMAGE_NAME
 
 PAIR_COLUMNS = ("image", "caption", "foil")
 """What every pair has."""
@@ -78,13 +79,16 @@ REPRESENTED_LIST = re.compile(r"""\[\s*(?:['"]|array\(|np\.)""")
 NUMBER = re.compile(r"[_ ]?\d+$")
 """Number behind the name of a column of one of several captions or foils."""
 QUESTION_ROW = "no caption and foil but a question or statement; write its right and wrong answer as caption and foil"
+TRUTH_NAMES = ("label", "is_foil", "is_correct", "is_true", "correct")
+"""Names of a column that says whether the only text of a row is true."""
 UNREAD_ROWS: Mapping[tuple[str, ...], str] = {
     ("sentence", "pos_url", "neg_url"): (
         "a sentence with a right and a wrong image, and no foil (SVO-Probes); write a foil for each sentence"
     ),
-    ("caption", "label"): (
+    **dict.fromkeys(
+        product(("caption",), TRUTH_NAMES),
         "a caption with a label, and no foil (as of VSR); write a true and a false caption of an image in one row, or"
-        " name the column of the foil (--columns foil=NAME)"
+        " name the column of the foil (--columns foil=NAME)",
     ),
     ("question",): QUESTION_ROW,
     ("question_0",): QUESTION_ROW,
@@ -146,6 +150,11 @@ CROP = {"x": NO_BOXES}
 ROWS = PairLayout("rows of image, caption and foil", (("0", "1", "2"),))
 """Layout of lists of three texts."""
 
+NUMBERS_OF_TWO = (
+    *(("_0", "_1"), ("0", "1"), ("_1", "_2"), ("1", "2")),
+    *(("_a", "_b"), ("_left", "_right")),
+)
+"""Ends of the names of columns of two images: of Winoground and VisMin, EqBen, ColorSwap and others."""
 LAYOUTS = (
     PairLayout(
         "BiVLC",
@@ -158,27 +167,15 @@ LAYOUTS = (
         PairLayout("one image", ((image, *texts),), ignored=IGNORED)
         for image, texts in product(IMAGE_NAMES, TEXT_NAMES)
     ),
-    PairLayout(
-        "Winoground",
-        (
-            ("image_0", "caption_0", "caption_1"),
-            ("image_1", "caption_1", "caption_0"),
-        ),
-    ),
-    PairLayout(
-        "EqBen",
-        (("image0", "caption0", "caption1"), ("image1", "caption1", "caption0")),
-    ),
-    PairLayout(
-        "VisMin",
-        (("image_0", "text_0", "text_1"), ("image_1", "text_1", "text_0")),
-    ),
-    PairLayout(
-        "ColorSwap",
-        (
-            ("image_1", "caption_1", "caption_2"),
-            ("image_2", "caption_2", "caption_1"),
-        ),
+    *(
+        PairLayout(
+            "two images",
+            (
+                (f"image{first}", f"{text}{first}", f"{text}{second}"),
+                (f"image{second}", f"{text}{second}", f"{text}{first}"),
+            ),
+        )
+        for (first, second), text in product(NUMBERS_OF_TWO, ("caption", "text"))
     ),
     PairLayout(
         "BLA",
@@ -286,11 +283,19 @@ def _join_names(rows: Sequence[RawEntry]) -> JsonObject:
 def _find_layout(names: JsonObject) -> PairLayout | None:
     """Return the first known layout whose columns a file has."""
     for layout in LAYOUTS:
-        # The third of four values without names may be anything, such as another image.
-        is_too_long = layout is ROWS and len(names) != len(PAIR_COLUMNS)
-        if not is_too_long and all(has_column(names, path) for path in layout.paths):
+        is_other = layout is ROWS and not _is_row(names)
+        if not is_other and all(has_column(names, path) for path in layout.paths):
             return layout
     return None
+
+
+def _is_row(names: JsonObject) -> bool:
+    """Return whether values without names are an image and two texts: no other value, and no other order."""
+    # A fourth value may be anything, such as another image.
+    if len(names) != len(PAIR_COLUMNS):
+        return False
+    texts = f"{names.get('1')}\n{names.get('2')}"
+    return not any(map(IMAGE_NAME.search, texts.split("\n")))
 
 
 def _find_empty_layout(names: JsonObject) -> PairLayout | None:
@@ -587,11 +592,24 @@ def _make_list(value: object) -> list[object]:
     return [value]
 
 
+def _find_nested(row: RawEntry, path: str) -> str:
+    """Return the path of a field within an object of a row; empty where no object has it."""
+    for name, value in row.fields.items():
+        if isinstance(value, dict) and path in value:
+            return f"{name}.{path}"
+    return ""
+
+
 def _build_missing_error(row: RawEntry, path: str, role: str) -> UserError:
     """Return the error about a missing column, with the name that is most like it."""
     got = list(map(str, row.fields))
     hint = ""
-    if closest := find_closest(path.lower(), [name.lower() for name in got]):
+    alike = list(filter(re.compile(role, re.IGNORECASE).search, got))
+    # Of several names with the same word any may be meant.
+    closest = _find_nested(row, path)
+    if not closest and len(alike) < 2:
+        closest = find_closest(path.lower(), map(str.lower, got))
+    if closest:
         hint = f"; did you mean {closest!r}?"
     return UserError(
         f"{row.location}: {path!r} is missing (got {list_names(got, 'and')}){hint}; name the column of the {role}"

@@ -182,7 +182,8 @@ def _read_flags(answer: Sequence[object], n_options: int) -> object:
     """
     if len(answer) == 1:
         return answer[0]
-    are_flags = len(answer) == n_options and all(flag in (0, 1) for flag in answer)
-    if are_flags and answer.count(True) == 1:
+    flags = set(map(str, answer))
+    are_flags = flags in ({"0", "1"}, {"-1", "1"}, {"False", "True"})
+    if len(answer) == n_options and are_flags and answer.count(True) == 1:
         return answer.index(True)
     return answer

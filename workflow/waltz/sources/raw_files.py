@@ -234,13 +234,14 @@ def read_csv_records(
                 continue
             if len(cells) != len(header):
                 raise UserError(
-                    f"{path}: line {reader.line_num}: {len(cells)} cells, not {len(header)}; correct the line (a"
-                    " text with a separator stands in quotation marks), or get the file again"
+                    f"{path}: line {reader.line_num}: {len(cells)} cells, not {len(header)}; correct the line"
+                    " (a text with a separator stands in quotation marks), or get the file again"
                 )
             yield reader.line_num, dict(zip(header, cells, strict=True))
     except csv.Error as error:
         raise UserError(
-            f"{path}: line {reader.line_num}: malformed CSV ({error}); correct the line, or get the file again"
+            f"{path}: line {reader.line_num}: malformed CSV ({error}); correct the line (a quotation mark within a"
+            " text is written twice), or get the file again"
         ) from None
 
 

@@ -17,7 +17,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from waltz.core.downloads.content_checks import HEAD_BYTES, POINTER_START, is_web_page
+from waltz.core.downloads.content_checks import (
+    HEAD_BYTES,
+    IMAGE_STARTS,
+    POINTER_START,
+    is_web_page,
+)
 from waltz.core.errors import UserError, get_first_line, list_names
 from waltz.core.files.json_objects import JsonObject, RepeatedKeyError, parse_json
 from waltz.core.files.safe_names import is_safe_name
@@ -38,8 +43,11 @@ LINES_SUFFIXES = (".jsonl", ".ndjson")
 ARROW_SUFFIXES = (".parquet", ".arrow")
 SHEET_SUFFIXES = (".xlsx", ".xls", ".ods")
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst", ".7z")
-PACKED_STARTS = (b"PK\x03\x04", b"\x1f\x8b", b"\xd0\xcf\x11\xe0")
-"""First bytes of zip archives and .xlsx, of gzip, and of .xls."""
+PACKED_STARTS = (
+    *(b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"7z\xbc\xaf"),
+    *(b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"(\xb5/\xfd"),
+)
+"""First bytes of zip archives and .xlsx, of .xls and 7z, and of gzip, bzip2, xz and zstd."""
 IMAGE_ENDING = r"\.(?:jpe?g|png|gif|webp|bmp)"
 IMAGE_NAME = re.compile(f"{IMAGE_ENDING}$", re.IGNORECASE)
 TABLE_SUFFIXES = (*CSV_SUFFIXES, ".json", *LINES_SUFFIXES, *ARROW_SUFFIXES)
@@ -127,6 +135,11 @@ def read_rows(path: Path, row_fields: Collection[str] = ()) -> Iterator[RawEntry
 
 def _check_header(path: Path, names: Mapping[str, object]) -> None:
     """Refuse a CSV file whose first line is a row: it names an image, or has a number and a text of several words."""
+    cells = "".join(map(str, names.values()))
+    if cells and not cells.strip("-: "):
+        raise UserError(
+            f"{path}: line 2: a line of dashes, as in a table of Markdown; save it as CSV"
+        )
     first = next(filter(IMAGE_NAME.search, names), None)
     number = next(filter(str.isdecimal, names), None)
     if number is not None and any(" " in name for name in names):
@@ -228,21 +241,23 @@ def _load_json(path: Path) -> Any:
     except RepeatedKeyError as error:
         raise UserError(f"{path}: {error}; {KEEP_ONE}") from None
     except json.JSONDecodeError as error:
-        is_open = error.msg.startswith("Unterminated string")
-        if is_open or not error.doc[error.pos :].strip():
-            raise UserError(
-                f"{path}: truncated: the file ends within its JSON; get it again"
-            ) from None
-        if error.msg == "Extra data":
-            raise UserError(
-                f"{path}: something follows the first value at line {error.lineno}, column {error.colno}; write one"
-                " list of objects, or one object a line"
-            ) from None
-        raise UserError(
-            f"{path}: malformed JSON at line {error.lineno}, column {error.colno} ({error.msg}); correct it"
-        ) from None
+        raise UserError(f"{path}: {_describe_json_fault(error)}") from None
     except ValueError as error:  # such as a number of thousands of digits
         raise UserError(f"{path}: {get_first_line(error)}; correct the file") from None
+
+
+def _describe_json_fault(error: json.JSONDecodeError) -> str:
+    """Return where and why a JSON file is malformed, and what to do."""
+    position = f"line {error.lineno}, column {error.colno}"
+    rest = error.doc[error.pos :]
+    if error.msg.startswith("Unterminated string") or not rest.strip():
+        return "truncated: the file ends within its JSON; get it again"
+    if error.msg == "Extra data":
+        return f"something follows the first value at {position}; write one list of objects, or one object a line"
+    is_behind_comma = error.doc[: error.pos].rstrip().endswith(",")
+    if is_behind_comma and rest.startswith(("]", "}")):
+        return f"a comma stands behind the last value, before {position}; leave it out"
+    return f"malformed JSON at {position} ({error.msg}); correct it"
 
 
 def _find_rows(
@@ -266,6 +281,8 @@ def _find_object_rows(path: Path, value: JsonObject) -> list[JsonObject]:
     """Return the rows of a JSON object: its parts, or itself."""
     if not value:
         return []
+    if _is_captions_by_image(value) and all(map(_holds_rows, value.values())):
+        return list(chain.from_iterable(map(_name_images, value, value.values())))
     if _is_captions_by_image(value):
         return [{"image": name, "caption": part} for name, part in value.items()]
     if _holds_objects(value):
@@ -294,6 +311,11 @@ def _is_captions_by_image(value: JsonObject) -> bool:
     if not _has_image_names(value):
         return False
     return all(isinstance(part, str | list) for part in value.values())
+
+
+def _name_images(image: str, rows: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return rows with the name of their image."""
+    return [{"image": image, **row} for row in rows]
 
 
 def _has_image_names(value: Mapping[str, object]) -> bool:
@@ -518,7 +540,23 @@ def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
             raise _build_rows_error(path, n_rows)
         if size > MAX_TABLE_BYTES:
             raise _build_size_error(path)
-        yield _unwrap_images(batch)
+        yield _unwrap_images(_wrap_images(batch))
+
+
+def _wrap_images(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch in which the bytes of images are stored images without a path."""
+    # A column of bytes may be anything else; the first value tells.
+    for number, field in enumerate(batch.schema):
+        is_binary = pa.types.is_binary(field.type) or pa.types.is_large_binary(
+            field.type
+        )
+        first = next(iter(batch[number].drop_null()), None) if is_binary else None
+        if first is None or not first.as_py().startswith((*IMAGE_STARTS, b"RIFF")):
+            continue
+        paths = pa.nulls(batch.num_rows, pa.string())
+        images = pa.StructArray.from_arrays([batch[number], paths], ["bytes", "path"])
+        batch = batch.set_column(number, field.name, images)
+    return batch
 
 
 def _unwrap_images(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -292,8 +292,11 @@ def _read_text(row: RawEntry, name: str, value: object) -> str:
     text = spell_number(value)
     if isinstance(text, str) and fold_text(text):
         return text
+    advice = "write one"
+    if isinstance(value, dict):
+        advice = f"name one of its fields, such as --columns {name}=COLUMN.{next(iter(value), 'text')}"
     raise UserError(
-        f"{row.location}: {name!r} is not a text with content (got {_show(value)}); write one"
+        f"{row.location}: {name!r} is not a text with content (got {_show(value)}); {advice}"
     )
 
 
