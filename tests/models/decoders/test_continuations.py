@@ -109,12 +109,12 @@ def test_texts_that_do_not_fit_into_memory_are_halved_and_stay_the_same(
     expected = decoder.generate(prompts, [None] * 4, 9, sampling, [5, 6, 7, 8])
     steps, choose = [], continuations.choose_tokens
 
-    def limited(logits, sampling, noise):
+    def limited(logits, *settings):
         # Memory is full after the numbers of the third token were drawn.
         steps.append(len(logits))
         if len(steps) > 2 and len(logits) > 1:
             raise torch.OutOfMemoryError("simulated")
-        return choose(logits, sampling, noise)
+        return choose(logits, *settings)
 
     monkeypatch.setattr(continuations, "choose_tokens", limited)
     texts = decoder.generate(prompts, [None] * 4, 9, sampling, [5, 6, 7, 8])
@@ -130,10 +130,10 @@ def test_generations_in_a_batch_grow_with_the_memory_of_a_gpu(monkeypatch):
     steps, choose = [], continuations.choose_tokens
     memory = SimulatedMemory(capacity=240, row_bytes=10)
 
-    def counted(logits, sampling, noise):
+    def counted(logits, *settings):
         steps.append(len(logits))
         memory.hold(len(logits))
-        return choose(logits, sampling, noise)
+        return choose(logits, *settings)
 
     monkeypatch.setattr(continuations, "choose_tokens", counted)
     expected = decoder.generate(prompts, [None] * 12, 5, sampling, seeds)
@@ -230,7 +230,7 @@ def test_a_near_tie_is_decided_by_the_row_alone(monkeypatch):
     prompts = [decoder.build_prompt(text) for text in TEXTS]
     plain = decoder.generate(prompts, [None] * 4, 5, None, [0] * 4)
     # Every choice is a near tie.
-    monkeypatch.setattr("waltz.models.decoders.continuations.ROUNDING_UNITS", 1e12)
+    monkeypatch.setitem(continuations.ROUNDING_UNITS, torch.float32, 1e12)
     requests = []
     read = type(decoder.network).compute_logits
     monkeypatch.setattr(
@@ -242,6 +242,44 @@ def test_a_near_tie_is_decided_by_the_row_alone(monkeypatch):
     )
     assert decoder.generate(prompts, [None] * 4, 5, None, [0] * 4) == plain
     assert sum(rows == 1 and length > 5 for rows, length in requests) >= 20 - 4
+
+
+@pytest.mark.parametrize(
+    ("dtype", "margin"), [(torch.bfloat16, 8 * 2**-7), (torch.float16, 8 * 2**-10)]
+)
+def test_the_rounding_of_half_precision_is_eight_units(dtype, margin):
+    # The largest logit is 16 in magnitude, though it is not the likeliest.
+    gaps = torch.tensor([0.75, 1.25]) * 16 * margin
+    rows = torch.zeros(2, 3)
+    rows[:, 0], rows[:, 1], rows[:, 2] = 8, 8 - gaps, -16
+    assert choose_tokens(rows.to(dtype), None, None)[1] == [False, True]
+    # A network in half precision may widen its logits.
+    assert choose_tokens(rows, None, None, dtype)[1] == [False, True]
+    assert choose_tokens(rows, None, None)[1] == [True, True]
+
+
+def test_few_texts_in_half_precision_are_read_again_and_all_are_those_of_each_alone(
+    monkeypatch,
+):
+    decoder = tiny_decoders.causal("llama")
+    decoder.network.model.to(torch.bfloat16)
+    object.__setattr__(decoder, "ends", frozenset())
+    prompts = [decoder.build_prompt(text) for text in TEXTS * 2]
+    alone = [decoder.generate([prompt], [None], 9, None, [0])[0] for prompt in prompts]
+    rows, read = [], continuations._read_rows
+
+    def counted(decoder, batch, *inputs):
+        rows.append(len(batch))
+        return read(decoder, batch, *inputs)
+
+    monkeypatch.setattr(continuations, "_read_rows", counted)
+    assert decoder.generate(prompts, [None] * 8, 9, None, [0] * 8) == alone
+    # Four passes of two prompts each, then rows again: 72 tokens in all.
+    again = len(rows) - 4
+    monkeypatch.setitem(continuations.ROUNDING_UNITS, torch.bfloat16, 32)
+    rows.clear()
+    assert decoder.generate(prompts, [None] * 8, 9, None, [0] * 8) == alone
+    assert again < 0.5 * (len(rows) - 4)
 
 
 @pytest.mark.parametrize("name", list(tiny_decoders.SEEING))
