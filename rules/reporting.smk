@@ -412,6 +412,7 @@ rule report:
         images=REPORT.browsed_images,
         samples=STUDY.reporting.browsed,
         confidence=STUDY.reporting.confidence,
+        excess_margin=STUDY.reporting.excess_margin,
         seed=STUDY.seed,
         code=code("report.py"),
     script:

@@ -366,8 +366,46 @@ def test_both_kinds_of_cc_shap_are_named():
     )
     assert describe_findings(summarize_models([], [], explained, {}))[0] == (
         "CC-SHAP, the agreement of an answer with its post-hoc explanation: mistral (0.11, 0.01"
-        " [-0.01, 0.03] above that with explanations of other items)."
+        " [-0.01, 0.03] above that with explanations of other items: not shown to differ from 0, though up to"
+        " 0.03 is not excluded)."
     )
+
+
+@pytest.mark.parametrize(
+    ("ends", "equivalent", "words"),
+    [
+        ((0.01, 0.03), 0.0, "shown to be above 0"),
+        ((0.01, 0.03), 1.0, "shown to be above 0 and shown to be within ± 0.04"),
+        ((-0.03, -0.01), 0.0, "shown to be below 0"),
+        ((-0.02, 0.03), 1.0, "shown to be within ± 0.04"),
+        ((-0.02, 0.07), 0.0, "not shown to differ from 0, though up to 0.07"),
+    ],
+)
+def test_an_excess_has_the_verdict_of_its_interval_and_of_equivalence(
+    ends, equivalent, words
+):
+    middle = sum(ends) / 2
+    half = ends[1] - middle
+    rows = [
+        row("m", "one", 0.11, "cc_shap_cot", "cot"),
+        row("m", "one", middle, "cc_shap_cot:excess", "cot", half=half),
+        row("m", "one", equivalent, "cc_shap_cot:excess_equivalent", "cot", half=None),
+    ]
+    (words_of_model,) = describe_findings(summarize_models([], [], rows, {}), 0.04)
+    assert f"other items: {words}" in words_of_model
+
+
+def test_means_are_within_the_margin_if_each_data_set_is():
+    rows = []
+    for dataset, equivalent in (("one", 1.0), ("two", 0.0)):
+        rows += [
+            row("m", dataset, 0.0, "cc_shap_cot:excess", "cot"),
+            row("m", dataset, equivalent, "cc_shap_cot:excess_equivalent", "cot"),
+        ]
+    (model,) = summarize_models([], [], rows, {})
+    assert model.equivalent == []
+    (model,) = summarize_models([], [], rows[:2], {})
+    assert model.equivalent == ["cc_shap_cot"]
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,7 @@ def test_the_contents_of_a_report_are_read_from_the_files_of_its_rule(tmp_path):
         "samples": 1,
         "seed": 3,
         "confidence": 0.95,
+        "excess_margin": 0.05,
         "figures": {"scenes": ("Drawn scenes", "Scenes")},
         "sample_figures": [],
     }

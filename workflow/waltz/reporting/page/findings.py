@@ -10,7 +10,15 @@ from statistics import fmean
 import pandas as pd
 
 from waltz.consistency.edit_tests.mentions import BIASING_FEATURES
-from waltz.consistency.metrics import CC_SHAP_METRICS, COT, EXCESS, MENTIONS, POST_HOC
+from waltz.consistency.metrics import (
+    CC_SHAP_METRICS,
+    COT,
+    EQUIVALENT,
+    EXCESS,
+    MARGIN,
+    MENTIONS,
+    POST_HOC,
+)
 from waltz.core.measure import Measure
 from waltz.core.records import Record, build_frame, get_layout, read_frame
 from waltz.core.schema import MetricRecord, ShareRecord
@@ -72,6 +80,8 @@ class ModelFinding:
         cc_shap_cot: Mean CC-SHAP of answers and chains of thought over data sets.
         excesses: Mean of CC-SHAP less that of other items' explanations, over the same data sets, by
             the attribute of the mean of CC-SHAP.
+        equivalent: Attributes of the means of CC-SHAP whose excess is shown to be within the margin
+            of the study on each data set.
         player_share: Mean share of players that are text, over the captions of `t_shap`, in
             percent: the floor of T-SHAP; None if it is unknown.
         t_shap_excess: Mean of T-SHAP less that share, in percentage points.
@@ -91,6 +101,7 @@ class ModelFinding:
     cc_shap: Measure = NOT_MEASURED
     cc_shap_cot: Measure = NOT_MEASURED
     excesses: Mapping[str, Measure] = field(default_factory=dict)
+    equivalent: Collection[str] = ()
     player_share: float | None = None
     t_shap_excess: Measure = NOT_MEASURED
     known_share: float | None = None
@@ -373,6 +384,7 @@ def _summarize_model(
             mean: _average_rows(_select_metric(tested, CC_SHAP_METRICS[kind] + EXCESS))
             for kind, mean in CC_SHAP_MEANS.items()
         },
+        equivalent=_list_equivalent(tested),
         player_share=_average_player_shares(shares),
         t_shap_excess=_average_rows(_select_excesses(shares)),
         known_share=rulers.get(name),
@@ -463,6 +475,21 @@ def _select_excesses(shares: pd.DataFrame) -> pd.DataFrame:
     return excesses
 
 
+def _list_equivalent(rows: pd.DataFrame) -> list[str]:
+    """Return the attributes of the means of CC-SHAP whose excess is within the margin on each data
+    set.
+    """
+    equivalent = []
+    for kind, mean in CC_SHAP_MEANS.items():
+        excesses = _select_metric(rows, CC_SHAP_METRICS[kind] + EXCESS)
+        verdicts = _select_metric(rows, CC_SHAP_METRICS[kind] + EQUIVALENT)
+        # Means of numbers within the margin are within it, so that no further test is needed.
+        within = verdicts.loc[verdicts["value"] == 1, "dataset"]
+        if len(excesses) and set(excesses["dataset"]) <= set(within):
+            equivalent.append(mean)
+    return equivalent
+
+
 def _count_mentions(rows: pd.DataFrame) -> dict[str, tuple[int, int]]:
     """Return how many items of each data set are consistent by a mention, and how many are at all;
     data sets without a mention are left out.
@@ -484,8 +511,14 @@ def _count_items(measure: Measure) -> int:
     return round((measure.value or 0.0) * measure.n / 100)
 
 
-def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
-    """Return sentences that describe the findings; the first sentence is the main finding."""
+def describe_findings(
+    findings: Sequence[ModelFinding], margin: float = MARGIN
+) -> list[str]:
+    """Return sentences that describe the findings; the first sentence is the main finding.
+
+    Args:
+        margin: Largest excess of CC-SHAP, of either sign, that counts as none.
+    """
     rulers = [finding for finding in findings if finding.kind == RULER]
     models = [finding for finding in findings if finding.kind != RULER]
     kinds = {model.kind for model in models}
@@ -505,7 +538,7 @@ def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
         sentences = [*_describe_accuracy(accurate, "The models"), *positions]
     sentences += _describe_rulers(select_measured(rulers, "t_shap"))
     for kind in CC_SHAP_MEANS:
-        sentences += _describe_cc_shap(models, kind)
+        sentences += _describe_cc_shap(models, kind, margin)
     sentences += _describe_mentions(models)
     return sentences or ["This study has no results of models."]
 
@@ -828,18 +861,23 @@ def _compute_share_error(ruler: ModelFinding) -> float:
     return abs(ruler.t_shap.value - ruler.known_share)
 
 
-def _describe_cc_shap(models: Sequence[ModelFinding], kind: str) -> list[str]:
+def _describe_cc_shap(
+    models: Sequence[ModelFinding], kind: str, margin: float
+) -> list[str]:
     """Return the sentences about CC-SHAP, the agreement of answers and explanations.
 
     Args:
         kind: Kind of explanation, a key of `CC_SHAP_MEANS`.
+        margin: Largest excess, of either sign, that counts as none.
     """
     mean = CC_SHAP_MEANS[kind]
     sentences = []
     measured, too_small = _split_by_size(select_measured(models, mean), mean)
     groups = group_by_datasets(measured, mean)
     for compared in groups.values():
-        names = _name_models(compared, lambda model: _format_cc_shap(model, mean))
+        names = _name_models(
+            compared, lambda model: _format_cc_shap(model, mean, margin)
+        )
         location = _name_location(compared, mean, len(groups))
         sentences.append(
             f"CC-SHAP, the agreement of an answer with its {EXPLANATIONS[kind]}{location}: {names}."
@@ -852,14 +890,33 @@ def _describe_cc_shap(models: Sequence[ModelFinding], kind: str) -> list[str]:
     return sentences
 
 
-def _format_cc_shap(model: ModelFinding, mean: str) -> str:
-    """Return a mean of CC-SHAP, and how much of it is more than other items' explanations have."""
+def _format_cc_shap(model: ModelFinding, mean: str, margin: float) -> str:
+    """Return a mean of CC-SHAP, how much of it is more than other items' explanations have, and what
+    this shows.
+    """
     cc_shap = f"{getattr(model, mean).value:.2f}"
     excess = model.excesses.get(mean, NOT_MEASURED)
     if excess.value is None or excess.ci_low is None or excess.ci_high is None:
         return cc_shap
     interval = f"[{excess.ci_low:.2f}, {excess.ci_high:.2f}]"
-    return f"{cc_shap}, {excess.value:.2f} {interval} above that with explanations of other items"
+    verdict = _judge_excess(
+        excess.ci_low, excess.ci_high, mean in model.equivalent, margin
+    )
+    return f"{cc_shap}, {excess.value:.2f} {interval} above that with explanations of other items: {verdict}"
+
+
+def _judge_excess(low: float, high: float, is_equivalent: bool, margin: float) -> str:
+    """Return what the interval of an excess, and the test of its equivalence to 0, show."""
+    verdicts = []
+    if low > 0:
+        verdicts.append("shown to be above 0")
+    if high < 0:
+        verdicts.append("shown to be below 0")
+    if is_equivalent:
+        verdicts.append(f"shown to be within ± {margin:g}")
+    if verdicts:
+        return " and ".join(verdicts)
+    return f"not shown to differ from 0, though up to {high:.2f} is not excluded"
 
 
 def _describe_mentions(models: Sequence[ModelFinding]) -> list[str]:

@@ -13,6 +13,7 @@ import jinja2
 from markupsafe import Markup, escape
 from pydantic import JsonValue
 
+from waltz.consistency.metrics import MARGIN
 from waltz.core.files.atomic import write_text
 from waltz.core.records import read_records
 from waltz.core.schema import (
@@ -159,6 +160,7 @@ class ReportSettings(TypedDict):
     samples: int
     seed: int
     confidence: float
+    excess_margin: float
     figures: Mapping[str, Sequence[str]]
     sample_figures: Sequence[tuple[str, str]]
 
@@ -254,6 +256,7 @@ class ReportInputs:
         sources: Sources of the study.
         records: Run records.
         findings: Findings of each model.
+        excess_margin: Largest excess of CC-SHAP, of either sign, that counts as none.
         differences: Sentences about the differences between models, and between the share of text in
             answers and explanations.
         cells: Cells of all declared tables and profiles.
@@ -272,6 +275,7 @@ class ReportInputs:
     sources: Sequence[SourceSection] = ()
     records: Sequence[RunRecord] = ()
     findings: Sequence[ModelFinding] = ()
+    excess_margin: float = MARGIN
     differences: Sequence[str] = ()
     cells: Sequence[Cell] = ()
     significance: SignificanceTests = UNPAIRED
@@ -347,6 +351,7 @@ def read_report(
         sources=describe_sources(settings["sources"], runs, lock),
         records=runs,
         findings=findings,
+        excess_margin=settings["excess_margin"],
         differences=[
             *describe_model_differences(comparisons, findings),
             *describe_share_changes(changes, settings["confidence"]),
@@ -461,7 +466,10 @@ def _describe_study(report: ReportInputs, reproduced: Reproduction | None) -> li
     """Return the sentences at the head of the page: the heading, a lead, and remarks."""
     if report.built_pairs is not None:
         return [report.built_pairs.heading]
-    sentences = [*describe_findings(report.findings), *report.differences]
+    sentences = [
+        *describe_findings(report.findings, report.excess_margin),
+        *report.differences,
+    ]
     recorded = list_recorded_models(report.records)
     if not recorded or any(model.name not in recorded for model in report.findings):
         return sentences
