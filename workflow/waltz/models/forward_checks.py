@@ -89,7 +89,8 @@ class Float32Mode(TorchFunctionMode):
             and args[0].dtype in HALF_PRECISION
         ):
             raise RuntimeError(f"{name} writes into a tensor in half precision")
-        return func(*tree_map(_widen, args), **tree_map(_widen, kwargs))
+        widened = {name: _widen(value) for name, value in kwargs.items()}
+        return func(*map(_widen, args), **widened)
 
 
 def _is_in_place(name: str) -> bool:
@@ -102,11 +103,17 @@ def _is_in_place(name: str) -> bool:
 
 
 def _widen(value: Any) -> Any:
-    """Return a tensor or a dtype of half precision in float32, and any other value unchanged."""
-    if isinstance(value, torch.Tensor) and value.dtype in HALF_PRECISION:
-        return value.float()
-    if isinstance(value, torch.dtype) and value in HALF_PRECISION:
-        return torch.float32
+    """Return a tensor or a dtype of half precision in float32, also inside lists, tuples and dictionaries, and any
+    other value unchanged.
+    """
+    if isinstance(value, torch.Tensor):
+        if value.dtype in HALF_PRECISION:
+            return value.float()
+    elif isinstance(value, torch.dtype):
+        if value in HALF_PRECISION:
+            return torch.float32
+    elif isinstance(value, list | tuple | dict):
+        return tree_map(_widen, value)
     return value
 
 
