@@ -4,6 +4,7 @@ follows a text.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from types import SimpleNamespace
 
 import torch
@@ -95,7 +96,7 @@ class Scripted:
             0 if one == START else len(IMAGE) if one == PLACEHOLDER else 1
             for one in ids
         ]
-        ends = [sum(widths[: place + 1]) for place in range(len(ids))]
+        ends = list(accumulate(widths))
         spans = tuple(
             {"start": end - width, "end": end}
             for end, width in zip(ends, widths, strict=True)

@@ -402,11 +402,11 @@ def read_prompt_file(
         UserError: A file is missing, is not YAML, has an unknown key, or names an unknown field.
     """
     location = RESOURCES / "prompts" / f"{fidelity.name}.yaml"
-    entries = _read_yaml(location)
+    entries = _read_defaults(location)
     # In `published` language models are families with scripts of their own.
     texts_location = RESOURCES / "prompts" / f"{fidelity.name}-texts.yaml"
     if not reads_images and texts_location.is_file():
-        entries = _merge(entries, _read_yaml(texts_location))
+        entries = _merge(entries, _read_defaults(texts_location))
     if path is not None:
         location = find_resource("prompts", path)
         # A user's file states only the entries that it changes.
@@ -504,6 +504,10 @@ def _read_yaml(path: Path) -> dict[str, Any]:
             f"{path}: expected a mapping, as in {RESOURCES / 'prompts/equations.yaml'}"
         )
     return entries
+
+
+_read_defaults = cache(_read_yaml)
+"""Reads a prompt file of waltz once."""
 
 
 def _merge(defaults: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
