@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 from typer.testing import CliRunner
 
+from stand_ins.yaml_files import read_yaml
 from waltz.cli.app import app
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -44,7 +45,7 @@ def test_a_run_is_shown_with_its_group_part_shards_and_file():
 
 
 def test_a_skipped_model_keeps_its_runs_with_the_reason(tmp_path):
-    study = yaml.safe_load((CONFIG / "scenes.yaml").read_text(encoding="utf-8"))
+    study = read_yaml(CONFIG / "scenes.yaml")
     file = tmp_path / "mine.yaml"
     file.write_text(
         yaml.safe_dump(

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
+from stand_ins.yaml_files import read_yaml
 from waltz.evaluation.decoder_tasks import PROMPTS_PER_ITEM
 from waltz.model_registry import load_registry
 from waltz.models.decoders.decoder import Decoder
@@ -34,7 +34,7 @@ REGISTRY = load_registry()
 
 
 def plan_thesis(**changes: object) -> Plan:
-    study = yaml.safe_load((ROOT / "config/thesis.yaml").read_text(encoding="utf-8"))
+    study = read_yaml(ROOT / "config/thesis.yaml")
     for key, value in changes.items():
         study[key] = {**study[key], **value} if isinstance(value, dict) else value
     return build_plan(read_study(study))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from stand_ins.yaml_files import read_yaml
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, load_registry, load_scene_models
 from waltz.plan.build_plan import build_plan
@@ -29,7 +30,7 @@ PAIRS = describe_pairs({"zoo": PairFile("zoo.csv", "photos")})
 
 
 def read_config(name):
-    return yaml.safe_load((ROOT / "config" / f"{name}.yaml").read_text())
+    return read_yaml(ROOT / "config" / f"{name}.yaml")
 
 
 def test_a_study_scores_each_model_and_attributes_those_that_read_images(

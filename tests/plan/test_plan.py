@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
+from stand_ins.yaml_files import read_yaml
 from waltz.core.errors import UserError
 from waltz.plan.build_plan import build_plan
 from waltz.plan.models import Models
@@ -16,11 +16,7 @@ CONFIG = Path(__file__).parents[2] / "config"
 
 
 def plan_of(study: str, **changes: object) -> Plan:
-    return build_plan(
-        read_study(
-            {**yaml.safe_load((CONFIG / f"{study}.yaml").read_text()), **changes}
-        )
-    )
+    return build_plan(read_study({**read_yaml(CONFIG / f"{study}.yaml"), **changes}))
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +127,7 @@ def test_files_of_runs_are_one_for_each_model_and_group(texts):
 
 
 def test_a_model_is_run_only_on_the_groups_that_the_study_names():
-    study = yaml.safe_load((CONFIG / "thesis.yaml").read_text())
+    study = read_yaml(CONFIG / "thesis.yaml")
     plan = plan_of("thesis")
     for model, groups in study["evaluation"]["only"].items():
         if model not in plan.skipped:
@@ -141,7 +137,7 @@ def test_a_model_is_run_only_on_the_groups_that_the_study_names():
 
 
 def test_a_question_set_without_a_group_must_not_have_the_name_of_another_group():
-    study = yaml.safe_load((CONFIG / "thesis.yaml").read_text())
+    study = read_yaml(CONFIG / "thesis.yaml")
     groups = {**study["groups"], "vqa": ["gqa"], "gqa": ["gqa-balanced"]}
     with pytest.raises(
         UserError,
@@ -153,7 +149,7 @@ def test_a_question_set_without_a_group_must_not_have_the_name_of_another_group(
 def test_every_model_of_the_thesis_is_run():
     plan = plan_of("thesis")
     assert list(plan.skipped) == ["cv-probes"]
-    study = read_study(yaml.safe_load((CONFIG / "thesis.yaml").read_text()))
+    study = read_study(read_yaml(CONFIG / "thesis.yaml"))
     probed = {
         model for model, groups in study.evaluation.only.items() if groups == ["probes"]
     }
@@ -217,7 +213,7 @@ def test_models_of_the_hub_are_fetched_once_and_only_those_that_jobs_load():
     commit = "0" * 40
     detector = {"detector": "org/detector", "detector_revision": commit}
     own = {"kind": "albef", "weights": "org/albef/mscoco.pth", "revision": commit}
-    study = yaml.safe_load((CONFIG / "texts.yaml").read_text())
+    study = read_yaml(CONFIG / "texts.yaml")
     models = Models.from_study(
         read_study(
             {**study, "models": {**study["models"], "own": own, "lxmert": detector}}
@@ -265,7 +261,7 @@ def test_a_recorded_model_has_runs_and_files_but_no_jobs_and_no_weights(recorded
 
 def add_recorded(study: str, **changes: object) -> Plan:
     """A study with recorded runs of a VL decoder that the registry does not know."""
-    content = yaml.safe_load((CONFIG / f"{study}.yaml").read_text())
+    content = read_yaml(CONFIG / f"{study}.yaml")
     source = {"format": "recorded-runs", "files": {"existence": {"path": "runs.jsonl"}}}
     content["sources"]["elsewhere"] = source
     content["models"]["mine"] = {"kind": "vision", "recorded": "elsewhere"}
@@ -300,7 +296,7 @@ def test_recorded_runs_join_a_data_set_of_other_models():
     ],
 )
 def test_recorded_models_that_cannot_be_are_refused(changes, message):
-    content = yaml.safe_load((CONFIG / "recorded.yaml").read_text())
+    content = read_yaml(CONFIG / "recorded.yaml")
     content["sources"]["run"] = content["sources"].pop("mistral-run")
     content["models"]["mistral-7b-chat"]["recorded"] = "run"
     models = {**content["models"], **changes.pop("models", {})}
@@ -320,7 +316,7 @@ def test_recorded_models_that_cannot_be_are_refused(changes, message):
 
 
 def test_a_recorded_model_takes_no_source_of_another_format():
-    content = yaml.safe_load((CONFIG / "texts.yaml").read_text())
+    content = read_yaml(CONFIG / "texts.yaml")
     content["models"]["x"] = {"recorded": "comve"}
     with pytest.raises(
         UserError, match=r"models\.x\.recorded: comve is in format comve"
@@ -384,7 +380,7 @@ SERVED = {
     ],
 )
 def test_what_no_server_gives_is_refused(study, changes, fault):
-    content = yaml.safe_load((CONFIG / f"{study}.yaml").read_text())
+    content = read_yaml(CONFIG / f"{study}.yaml")
     content["models"]["x"] = dict(SERVED)
     for key, value in changes.items():
         *parents, last = key.split(".")

@@ -3,8 +3,7 @@
 import os
 from pathlib import Path
 
-import yaml
-
+from stand_ins.yaml_files import read_yaml
 from waltz.plan.raw_files import RawFiles, describe_folder
 from waltz.plan.read_study import read_study
 
@@ -35,7 +34,7 @@ def test_each_of_several_folders_of_images_has_a_digest(tmp_path):
         folder.mkdir()
         (folder / "1.png").write_bytes(folder.name.encode())
     images = [{"path": str(folder)} for folder in folders]
-    study = yaml.safe_load((ROOT / "config" / "scenes.yaml").read_text())
+    study = read_yaml(ROOT / "config" / "scenes.yaml")
     study["sources"]["mine"] = {
         "format": "pairs",
         "files": {"mine": {"path": "a.csv"}},

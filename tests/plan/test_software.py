@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-import yaml
+from stand_ins.yaml_files import read_yaml
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -14,7 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def test_the_container_and_the_environment_have_one_python_that_the_package_allows():
-    environment = yaml.safe_load((ROOT / "envs/environment.yaml").read_text())
+    environment = read_yaml(ROOT / "envs/environment.yaml")
     version = re.search(r"^FROM python:([\d.]+)-slim$", DOCKERFILE, re.MULTILINE)[1]
     assert f"python={version}" in environment["dependencies"]
     assert PROJECT["requires-python"] == f">={version}"

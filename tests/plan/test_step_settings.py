@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
+from stand_ins.yaml_files import read_yaml
 from waltz.plan.read_study import read_study
 from waltz.plan.step_settings import STEPS, get_step_settings
 from waltz.plan.study import Study
@@ -13,7 +13,7 @@ CONFIG = Path(__file__).parents[2] / "config"
 
 
 def read_changed(section: str, **changes: object) -> Study:
-    content = yaml.safe_load((CONFIG / "thesis.yaml").read_text(encoding="utf-8"))
+    content = read_yaml(CONFIG / "thesis.yaml")
     content[section] |= changes
     return read_study(content)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import urldefrag
 
 import pytest
-import yaml
 
+from stand_ins.yaml_files import read_yaml
 from waltz.plan.build_plan import build_plan
 from waltz.plan.read_study import read_study
 from waltz.reporting.tables.declarations import TABLES
@@ -19,7 +19,7 @@ CONFIG = Path(__file__).parents[2] / "config"
 
 @pytest.fixture(scope="module")
 def thesis():
-    return yaml.safe_load((CONFIG / "thesis.yaml").read_text(encoding="utf-8"))
+    return read_yaml(CONFIG / "thesis.yaml")
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-import yaml
 from snakemake.utils import update_config
 
+from stand_ins.yaml_files import read_yaml
 from waltz.plan.build_plan import build_plan
 from waltz.plan.read_study import read_study
 from waltz.reporting.plan import ReportingPlan
@@ -15,11 +15,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def plan_of(study: str) -> ReportingPlan:
-    settings = yaml.safe_load((ROOT / "config" / f"{study}.yaml").read_text())
+    settings = read_yaml(ROOT / "config" / f"{study}.yaml")
     if "extends" in settings:
-        base = yaml.safe_load(
-            (ROOT / "config" / f"{settings['extends']}.yaml").read_text()
-        )
+        base = read_yaml(ROOT / "config" / f"{settings['extends']}.yaml")
         update_config(base, settings)
         settings = base
     return ReportingPlan(build_plan(read_study(settings)))

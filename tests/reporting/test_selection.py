@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
+from stand_ins.yaml_files import read_yaml
 from waltz.core.errors import UserError
 from waltz.plan.build_plan import build_plan
 from waltz.plan.plan import Plan
@@ -16,7 +16,7 @@ CONFIG = Path(__file__).parents[2] / "config"
 
 
 def cut(study: str, only: object) -> Plan:
-    settings = yaml.safe_load((CONFIG / f"{study}.yaml").read_text())
+    settings = read_yaml(CONFIG / f"{study}.yaml")
     return select_only(build_plan(read_study({**settings, "only": only})))
 
 
@@ -29,7 +29,7 @@ def list_datasets(plan: Plan) -> set[str]:
 
 
 def test_without_only_the_plan_is_whole():
-    plan = build_plan(read_study(yaml.safe_load((CONFIG / "scenes.yaml").read_text())))
+    plan = build_plan(read_study(read_yaml(CONFIG / "scenes.yaml")))
     assert select_only(plan) is plan
 
 
