@@ -134,6 +134,7 @@ def test_the_order_of_doses_counts_rising_pairs():
     assert order.value == 75  # rises with the first seed, is equal with the second
 
 
+@pytest.mark.training
 def test_a_few_seconds_of_training_teach_what_decides():
     family = train_family(TrainingSettings(3, words=10, first_steps=250, steps=1))
     tokenizer, network = family.tokenizer, family.network
