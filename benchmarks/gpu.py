@@ -166,7 +166,7 @@ def compute_shares(
 
 
 def check_mm_shap(device: str) -> tuple[str, str]:
-    """Compare values in float32 and bfloat16 with those of the CPU, with the same permutations."""
+    """Compare values in float32, TF32 and bfloat16 with those of the CPU, with the same permutations."""
     permutations = 1 if device == "cpu" else 10
     with TemporaryDirectory() as temporary:
         folder = mm_shap.SCENES / "clip"
@@ -175,14 +175,16 @@ def check_mm_shap(device: str) -> tuple[str, str]:
             mm_shap.build("clip", folder)
         expected, _ = compute_shares(folder, "cpu", "float32", permutations)
         full, full_speed = compute_shares(folder, device, "float32", permutations)
+        short, short_speed = compute_shares(folder, device, "tf32", permutations)
         half, half_speed = compute_shares(folder, device, "bfloat16", permutations)
-    full_error, half_error = (
+    full_error, short_error, half_error = (
         np.abs(values - expected).max() / np.abs(expected).max()
-        for values in (full, half)
+        for values in (full, short, half)
     )
     return judge(
-        full_error < 1e-3 and half_error < 0.3,
+        full_error < 1e-3 and short_error < 0.05 and half_error < 0.3,
         f"float32: {full_speed:.0f} coalitions/s, {full_error:.1e} from the CPU's values;"
+        f" TF32: {short_speed:.0f} coalitions/s, {short_error:.1e};"
         f" bfloat16: {half_speed:.0f} coalitions/s, {half_error:.1e}",
     )
 

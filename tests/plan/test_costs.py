@@ -13,8 +13,8 @@ from waltz.plan import costs
 from waltz.plan.build_plan import build_plan
 from waltz.plan.costs import (
     DETECTOR_OPERATIONS,
-    FLOAT32_SHARE,
     RATE,
+    RATE_SHARES,
     Work,
     compute_costs,
     count_items,
@@ -56,7 +56,7 @@ def test_a_pass_costs_two_operations_for_each_parameter_and_position():
     )
     gpt2 = REGISTRY["gpt2"]  # in single precision
     assert estimate_seconds(gpt2, Work(6000), 1e9) == pytest.approx(
-        2 * 124439808 * 100 * 6000 / (1e9 * FLOAT32_SHARE)
+        2 * 124439808 * 100 * 6000 / (1e9 * RATE_SHARES["float32"])
     )
 
 
@@ -64,11 +64,11 @@ def test_an_encoder_of_regions_pays_for_its_detector_unless_its_regions_are_stor
     lxmert = REGISTRY["lxmert"]
     own = 2 * 228051752 * 300
     assert estimate_seconds(lxmert, Work(1000)) == pytest.approx(
-        1000 * (own + DETECTOR_OPERATIONS["vg-frcnn"]) / (RATE * FLOAT32_SHARE)
+        1000 * (own + DETECTOR_OPERATIONS["vg-frcnn"]) / (RATE * RATE_SHARES["float32"])
     )
     stored = replace(lxmert, regions="regions.npz")
     assert estimate_seconds(stored, Work(1000)) == pytest.approx(
-        1000 * own / (RATE * FLOAT32_SHARE)
+        1000 * own / (RATE * RATE_SHARES["float32"])
     )
 
 
@@ -80,7 +80,7 @@ def test_a_generated_token_reads_all_weights_once_for_the_texts_of_a_batch():
     assert estimate_seconds(mistral, Work(0, 40, 100)) == pytest.approx(
         prompts + 40 * 100 * step / 20
     )
-    prompts = 40 * 2 * gpt2.parameters * 100 / (RATE * FLOAT32_SHARE)
+    prompts = 40 * 2 * gpt2.parameters * 100 / (RATE * RATE_SHARES["float32"])
     assert estimate_seconds(gpt2, Work(0, 40, 100)) == pytest.approx(
         prompts + 40 * 100 * 0.02 / 20
     )

@@ -97,7 +97,9 @@ ENCODER_MODULES = {
 """
 ANSWERING_SUFFIX = "-answering"
 """End of the kinds of encoders that choose an answer to a question."""
-DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+TF32 = "tf32"
+"""The dtype of encoders whose weights are float32 and whose products take 10 bits of them on a GPU."""
+DTYPE_BYTES = {"float32": 4, TF32: 4, "float16": 2, "bfloat16": 2}
 """Bytes of one parameter by dtype."""
 CHECKSUM = re.compile("[0-9a-f]{64}")
 """Pattern of a SHA-256."""
@@ -302,6 +304,7 @@ def resolve_model(name: str, entry: Mapping[str, object]) -> ModelSpec:
         return replace(spec, gpus=0, parameters=0)  # it needs no GPU here
 
     _check_kind(spec)
+    _check_dtype(spec)
     _check_files(spec)
     _check_gpus(spec)
     # An adapter names its base itself, so that the entry of a study need not.
@@ -474,6 +477,15 @@ def _check_files(spec: ModelSpec) -> None:
         fault = find_name_fault(url)
         if fault:
             raise UserError(f"{label}: {fault}")
+
+
+def _check_dtype(spec: ModelSpec) -> None:
+    """Refuse TF32 for models other than encoders."""
+    if spec.dtype == TF32 and spec.kind not in list_encoder_kinds():
+        raise UserError(
+            f"study file: models.{spec.name}.dtype: wrong kind of model for tf32 (got {spec.kind}, expected an"
+            " encoder); set bfloat16 or float32"
+        )
 
 
 def _check_gpus(spec: ModelSpec) -> None:

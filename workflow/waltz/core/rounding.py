@@ -6,11 +6,16 @@ import math
 
 import numpy as np
 
-RELATIVE_ROUNDING = {"float32": 32 * 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+RELATIVE_ROUNDING = {
+    "float32": 32 * 2.0**-23,
+    "tf32": 2.0**-10,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+}
 """Rounding of a score by dtype, as a share of its magnitude.
 
-In half precision it is one unit in the last place, because such networks sum in single precision
-and round only the sums. In single precision every addition of a sum rounds: the score of one text
+In half precision and TF32 it is one unit in the last place, because such networks sum in single
+precision and round only the sums or factors. In single precision every addition of a sum rounds: the score of one text
 differs by up to 30 units, depending on whether the text is scored alone, in a batch, or with tokens
 after it that the model does not read.
 """

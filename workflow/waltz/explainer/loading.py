@@ -10,7 +10,7 @@ from PIL import Image
 from waltz.core.devices import Device
 from waltz.core.downloads.urls import is_url
 from waltz.core.errors import UserError, get_first_line
-from waltz.model_registry import DECODER_KINDS, DTYPE_BYTES, ModelSpec
+from waltz.model_registry import DECODER_KINDS, DTYPE_BYTES, TF32, ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders import load_encoder
@@ -77,6 +77,8 @@ def describe_model(
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPE_BYTES:
         raise ValueError(f"dtype: got {dtype}, expected {', '.join(DTYPE_BYTES)}")
+    if name == TF32 and named_spec.kind in DECODER_KINDS:
+        raise ValueError("dtype: tf32 is for encoders; take bfloat16 or float32")
     return replace(named_spec, dtype=name)
 
 

@@ -98,6 +98,7 @@ def _choose_factor(memory: GpuMemory, ratio: float) -> int:
         ratio: Size over that of the measured batch.
     """
     bytes_of_limit = max(1.0, memory.read_peak() * ratio)
+    # How many batches of the present size fit at once.
     factor = MEMORY_SHARE * memory.count_free() / bytes_of_limit
     if factor < 1:
         return 1

@@ -27,9 +27,9 @@ from waltz.valse_release import PUBLISHED_VALID_ITEMS
 
 RATE = 1e14
 """Effective operations per second of a GPU in half precision: a third of the peak of an A100."""
-FLOAT32_SHARE = 0.065
-"""Rate in single precision as a share of `RATE`: the ratio of an A100's peaks without TF32 (19.5e12
-of 3e14).
+RATE_SHARES = {"float32": 0.065, "tf32": 0.5}
+"""Rate in single precision, and with TF32, as a share of `RATE`: the ratios of an A100's peaks
+(19.5e12 and 1.56e14 of 3e14).
 """
 MEMORY_RATE = 5e11
 """Effective bytes per second that a GPU reads from its memory: a third of the 1.6e12 of an A100.
@@ -145,8 +145,8 @@ def estimate_seconds(spec: ModelSpec, work: Work, rate: float = RATE) -> float:
     Args:
         spec: A resolved entry, with the name of its detector.
         work: The work.
-        rate: Operations per second in half precision; single precision has `FLOAT32_SHARE` of this
-            rate.
+        rate: Operations per second in half precision; other precisions have `RATE_SHARES` of
+            it.
     """
     positions = get_positions(spec)
     # Each parameter takes one multiplication and one addition a position.
@@ -156,8 +156,7 @@ def estimate_seconds(spec: ModelSpec, work: Work, rate: float = RATE) -> float:
         operations += DETECTOR_OPERATIONS.get(
             spec.detector, max(DETECTOR_OPERATIONS.values())
         )
-    if spec.dtype == "float32":
-        rate *= FLOAT32_SHARE
+    rate *= RATE_SHARES.get(spec.dtype, 1.0)
     # The prompt of a generated text takes one pass as well.
     seconds = (work.passes + work.generations) * operations / rate
     if not (work.generations and spec.parameters):

@@ -644,8 +644,10 @@ class ModelEntry(Section):
     """
     gated: bool | None = None
     """Whether the hub requires a token and an accepted license."""
-    dtype: Literal["float32", "bfloat16", "float16"] | None = None
-    """Precision of weights and activations."""
+    dtype: Literal["float32", "tf32", "bfloat16", "float16"] | None = None
+    """Precision of weights and activations; `tf32` for encoders alone: float32, whose linear layers
+    multiply with 10 bits on a GPU.
+    """
     allow_missing: dict[str, Text] | None = None
     """Patterns of keys that the checkpoint may lack or have in addition (`*` matches anything),
     each with the reason why that is harmless; other such keys are an error.

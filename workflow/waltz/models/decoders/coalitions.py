@@ -797,6 +797,7 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
         width = int(self._widths[index][stop])
         remaining = beginnings
         while remaining:
+            # A row that is longer than the limit is read alone.
             rows = max(1, size.limit // width)
             batch, remaining = remaining[:rows], remaining[rows:]
 
@@ -864,6 +865,7 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
 
         # Steps with targets lie at the end of the row, in its last stretch.
         is_end = stop == len(widths) - 1
+        # The states before it, copied for each row that continues them.
         past = read.select(beginning[:start] for beginning in beginnings)
         last_count = game.step_count if is_end else 1
         logits, states = self.decoder.network.compute_logits(

@@ -451,6 +451,7 @@ def _score_padded(
     one pass: of shape (prompts, targets).
     """
     preceding = select_preceding_targets(targets, value)
+    # Ids, positions and what is visible, all of shape (prompts, longest).
     rows = [torch.tensor([*prompt.ids, *preceding]) for prompt in prompts]
     layouts = [decoder.build_layout(prompt, None) for prompt in prompts]
     extended = [layout.extend_positions(len(preceding)) for layout in layouts]
@@ -571,6 +572,7 @@ def generate_texts(
         generations,
         key=lambda generation: (len(generation.prompt.ids), generation.prompt.ids),
     )
+    # The limit is read for each batch, and may grow after the first.
     size = BatchSize(decoder.device, decoder.positions_per_batch)
     for batch in _split_into_batches(ordered, decoder, max_tokens, size):
 
