@@ -576,73 +576,78 @@ def test_importing_waltz_stays_cheap():
     assert output.stdout.startswith("[] 0.")
 
 
-@pytest.mark.parametrize(
-    ("command", "fault"),
-    [
-        (
-            ["explain", "--model", "no/model", "--image", "nope.jpg", "--text", "a"],
-            "nope.jpg: no such file",
-        ),
-        (["explain", "--model", "no/model", "--text", "a"], "--image is missing"),
-        (
-            ["explain", "--model", "no/model", "--image", "nope.jpg"],
-            "--text is missing",
-        ),
-        (["eval", "--model", "no/model", "--on", "{file}"], "'foil' is missing"),
-        (
-            ["eval", "--model", "rulr-50", "--on", "scenes"],
-            "rulr-50: no registered model (did you mean 'ruler-50'?)",
-        ),
-        (
-            ["explain", "--model", "nope", "--question", "a"],
-            "nope: no registered model, folder or hub id",
-        ),
-        (
-            ["regions", "--model", "no.pkl", "--image", "{file}", "--out", "r.npz"],
-            "no.pkl: no such file",
-        ),
-        (
-            ["regions", "--model", "{file}", "--image", "no.jpg", "--out", "r.npz"],
-            "no.jpg: no such file",
-        ),
-        (
-            [
-                "score",
-                "--model",
-                "no.pt",
-                "--kind",
-                "text",
-                "--inputs",
-                "{file}",
-                "--out",
-                "l.npz",
-            ],
-            "no.pt: no such file",
-        ),
-        (
-            ["eval", "--model", "no/model", "--on", "scenes", "--images", "nope"],
-            "--images nope: no such folder",
-        ),
-    ],
-)
-def test_files_columns_and_options_are_checked_before_torch_is_imported(
-    tmp_path, command, fault
-):
+FAULTS_FOUND_EARLY = [
+    (
+        ["explain", "--model", "no/model", "--image", "nope.jpg", "--text", "a"],
+        "nope.jpg: no such file",
+    ),
+    (["explain", "--model", "no/model", "--text", "a"], "--image is missing"),
+    (
+        ["explain", "--model", "no/model", "--image", "nope.jpg"],
+        "--text is missing",
+    ),
+    (["eval", "--model", "no/model", "--on", "{file}"], "'foil' is missing"),
+    (
+        ["eval", "--model", "rulr-50", "--on", "scenes"],
+        "rulr-50: no registered model (did you mean 'ruler-50'?)",
+    ),
+    (
+        ["explain", "--model", "nope", "--question", "a"],
+        "nope: no registered model, folder or hub id",
+    ),
+    (
+        ["regions", "--model", "no.pkl", "--image", "{file}", "--out", "r.npz"],
+        "no.pkl: no such file",
+    ),
+    (
+        ["regions", "--model", "{file}", "--image", "no.jpg", "--out", "r.npz"],
+        "no.jpg: no such file",
+    ),
+    (
+        [
+            "score",
+            "--model",
+            "no.pt",
+            "--kind",
+            "text",
+            "--inputs",
+            "{file}",
+            "--out",
+            "l.npz",
+        ],
+        "no.pt: no such file",
+    ),
+    (
+        ["eval", "--model", "no/model", "--on", "scenes", "--images", "nope"],
+        "--images nope: no such folder",
+    ),
+]
+"""Commands, each with the fault that it names."""
+
+
+def test_files_columns_and_options_are_checked_before_torch_is_imported(tmp_path):
     (tmp_path / "pairs.csv").write_text("image,caption\na.png,a dog\n")
-    arguments = [word.format(file=tmp_path / "pairs.csv") for word in command]
+    commands = [
+        [word.format(file=tmp_path / "pairs.csv") for word in command]
+        for command, _ in FAULTS_FOUND_EARLY
+    ]
     program = f"""
-import sys
-sys.argv = ["waltz", *{arguments!r}]
+import json, sys
+from typer.testing import CliRunner
 from waltz.cli.app import app
-try:
-    app()
-finally:
-    print([name for name in ("torch", "transformers") if name in sys.modules])
+rows = []
+for command in {commands!r}:
+    result = CliRunner().invoke(app, command)
+    heavy = [name for name in ("torch", "transformers") if name in sys.modules]
+    rows.append([result.exit_code, result.stderr, result.stdout, heavy])
+print(json.dumps(rows))
 """
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    output = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert result.returncode == 1
-    assert fault in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert result.stdout == "[]\n"
+    rows = json.loads(output.stdout)
+    for (command, fault), row in zip(FAULTS_FOUND_EARLY, rows, strict=True):
+        code, stderr, stdout, heavy = row
+        assert (code, stdout, heavy) == (1, "", []), command
+        assert fault in stderr
+        assert len(stderr.splitlines()) == 1

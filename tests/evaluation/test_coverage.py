@@ -74,7 +74,7 @@ def measure_pooled_difference(seed):
 
 
 def resample(seed):
-    return Resampling(500, 0.95, seed)
+    return Resampling(200, 0.95, seed)
 
 
 @pytest.mark.parametrize(
