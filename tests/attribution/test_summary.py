@@ -18,7 +18,6 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.summary import (
     _collect_correctness,
     _compute_rho,
-    bound_common_error,
     build_share_records,
     compute_player_share,
     correlate_correctness_with_t_shap,
@@ -26,7 +25,13 @@ from waltz.attribution.summary import (
 )
 from waltz.core.devices import Device
 from waltz.core.files.resources import RESOURCES
-from waltz.core.intervals import PERCENT, Resampling, bootstrap_means, compute_interval
+from waltz.core.intervals import (
+    PERCENT,
+    Resampling,
+    bootstrap_means,
+    bound_common_error,
+    compute_interval,
+)
 from waltz.core.records import to_row
 from waltz.core.schema import ReasonCount
 from waltz.evaluation.metrics.pair_metrics import average_measures
@@ -112,7 +117,9 @@ def test_one_seed_for_all_items_widens_the_interval_and_own_seeds_do_not():
     ]
     # Items of as many players are fully correlated, the three numbers of players independent.
     common = np.sqrt(0.12**2 + 0.04**2 + 0.05**2) / 6
-    assert bound_common_error(pd.DataFrame(rows)) == pytest.approx(common)
+    assert bound_common_error(np.array(errors), np.array(requested)) == pytest.approx(
+        common
+    )
 
     def compute_error(profile):
         of_profile = [{**one, "profile": profile} for one in rows]

@@ -6,9 +6,15 @@ import math
 import numpy as np
 import pytest
 
-from waltz.consistency.aggregates import compute_correlation, compute_seed_spread
+from waltz.consistency.aggregates import (
+    ItemNumber,
+    compute_correlation,
+    compute_mean_over_seeds,
+    compute_seed_spread,
+)
 from waltz.consistency.metrics import compute_rescaled_average
 from waltz.core.files.resources import RESOURCES
+from waltz.core.intervals import Resampling
 from waltz.core.measure import Measure
 
 PUBLISHED = RESOURCES / "published"
@@ -106,3 +112,39 @@ def test_the_deviation_over_seeds_is_that_of_a_sample():
         compute_seed_spread({0: 1.0, 1: None}).mean.reason
         == "1 of 2 seeds have no value"
     )
+
+
+def count_coverage(seeds, stated_error):
+    """Return how many of 100 intervals hold the mean 0.2 of numbers with the noise of common seeds."""
+    random = np.random.default_rng(4)
+    resampling = Resampling(resamples=200, confidence=0.95, seed=1)
+    covered = 0
+    for _ in range(100):
+        means = random.normal(0.2, 0.05, size=12)
+        numbers = []
+        for seed in range(seeds):
+            # Items of either number of players have the same permutations, hence the same noise.
+            noise = random.normal(0, 0.04, size=2)
+            numbers += [
+                ItemNumber(
+                    str(item),
+                    str(item),
+                    seed,
+                    mean + noise[item % 2],
+                    None,
+                    stated_error,
+                    item % 2,
+                )
+                for item, mean in enumerate(means)
+            ]
+        average, _ = compute_mean_over_seeds(numbers, "d", resampling, (-1.0, 1.0))
+        measure = average.measure
+        covered += measure.ci_low <= 0.2 <= measure.ci_high
+    return covered
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_intervals_hold_the_noise_of_a_common_seed(seeds):
+    # 95 of 100, with a standard deviation of 2.
+    assert count_coverage(seeds, stated_error=0.04) >= 90
+    assert count_coverage(seeds, stated_error=0.0) < 88

@@ -540,3 +540,33 @@ def test_rows_go_from_files_to_files(tmp_path):
     assert names == {
         f"{test}{ending}" for test in TESTS for ending in ("", ":sd", ":seed=0")
     }
+
+
+def test_only_published_numbers_have_the_noise_of_one_seed():
+    def measure_width(profile, error):
+        rows = [
+            cc_shap_row(
+                str(item),
+                "cot",
+                value,
+                image=f"{item}.jpg",
+                profile=profile,
+                standard_error=error,
+                t_shap_answer=0.5 + value,
+                t_shap_answer_se=error,
+                ratios_answer=[1.0, 2.0],
+            )
+            for item, value in enumerate((0.0, 0.1, 0.3, 0.2))
+        ]
+        metrics, _ = one(cc_shap=rows)
+        widths = []
+        t_shap = next(name for _, _, name in metrics if name.startswith("t_shap_pred"))
+        for metric in ("cc_shap_cot", t_shap):
+            row = metrics["d", "cot", metric]
+            widths.append(row["ci_high"] - row["ci_low"])
+        return np.array(widths)
+
+    own = measure_width("equations", 0.1)
+    np.testing.assert_array_equal(own, measure_width("published", None))
+    # The bootstrap's error of four items is 0.065, the common one 0.1.
+    assert (measure_width("published", 0.1) > 1.4 * own).all()

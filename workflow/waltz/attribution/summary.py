@@ -12,7 +12,13 @@ import scipy
 
 from waltz.attribution.t_shap import classify_skew
 from waltz.attribution.verbs import NO_IMAGE, build_verb_table
-from waltz.core.intervals import Resampling, build_measure, compute_mean, resample
+from waltz.core.intervals import (
+    Resampling,
+    bound_common_error,
+    build_measure,
+    compute_mean,
+    resample,
+)
 from waltz.core.measure import Measure
 from waltz.core.schema import (
     OF_REGIONS,
@@ -285,7 +291,10 @@ def summarize_attributions(
     images = defined["image"].fillna(NO_IMAGE).tolist()
     common_error = 0.0
     if get_fidelity(str(first["profile"])).estimator_seed == "run":
-        common_error = 100 * bound_common_error(defined)
+        common_error = 100 * bound_common_error(
+            defined["t_shap_se"].to_numpy(np.float64),
+            defined["requested"].to_numpy(np.float64),
+        )
     measure = compute_mean(
         (100.0 * shares).tolist(),
         images,
@@ -316,22 +325,6 @@ def summarize_attributions(
     if variance > LEAST_DEVIATION**2:
         record = replace(record, noise=mean_square_error / variance)
     return record
-
-
-def bound_common_error(items: pd.DataFrame) -> float:
-    """Return an upper bound, a share, of the standard error of mean T-SHAP that the permutations of
-    one seed leave.
-
-    Items with as many players, hence as many requested coalitions, have the same permutations, and
-    their errors are at most fully correlated. Other permutations are independent.
-
-    Args:
-        items: Frame with `t_shap_se` and `requested` of each item; an item without a standard error
-            counts as exact.
-    """
-    errors = items["t_shap_se"].astype(np.float64).fillna(0.0)
-    sums = errors.groupby(items["requested"], dropna=False).sum().to_numpy(np.float64)
-    return float(np.sqrt((sums**2).sum())) / len(items)
 
 
 def _average_corrected(

@@ -1,5 +1,6 @@
 """Correlations, means and seed spreads of tests and CC-SHAP (thesis 5.2, C.1, C.2 and C.3)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -8,7 +9,15 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from waltz.core.intervals import Bounds, Resamples, Resampling, build_measure, resample
+from waltz.core.intervals import (
+    Bounds,
+    Resamples,
+    Resampling,
+    add_common_error,
+    bound_common_error,
+    build_measure,
+    resample,
+)
 from waltz.core.measure import Measure
 
 CONSTANT_RANGE = 1e-12
@@ -62,6 +71,9 @@ class ItemNumber:
         seed: Seed of the run.
         value: The number; None where it is undefined.
         reason: Why it is undefined.
+        common_error: Standard error by an estimator that draws with the seed of the run, in the unit
+            of the number; 0 for other numbers.
+        players: Number of shared players: items with as many have the same permutations.
     """
 
     item_id: str
@@ -69,6 +81,8 @@ class ItemNumber:
     seed: int
     value: float | None
     reason: str | None
+    common_error: float = 0.0
+    players: int = 0
 
 
 @dataclass(frozen=True)
@@ -150,28 +164,40 @@ def compute_mean_over_seeds(
     values = defined["value"].to_numpy(np.float64)  # (numbers,)
     resamples = _resample_clusters(defined, label, resampling)
     by_seed = {}
+    common_errors: list[float] = []
     for seed in frame["seed"].unique().tolist():
         is_of_seed = (defined["seed"] == seed).to_numpy()
         if resamples is None or not is_of_seed.any():
             reason = _explain_missing_mean(numbers, seed)
             by_seed[seed] = SampledMeasure(Measure(None, 0, reason=reason), np.empty(0))
             continue
+        items = defined[is_of_seed]
+        common_errors.append(
+            bound_common_error(
+                items["common_error"].to_numpy(np.float64), items["players"].to_numpy()
+            )
+        )
         by_seed[seed] = _build_sampled_measure(
-            float(values[is_of_seed].mean()),
-            int(is_of_seed.sum()),
+            float(items["value"].mean()),
+            len(items),
             resamples.compute_means(values, is_of_seed),
-            defined.loc[is_of_seed, "cluster"],
+            items["cluster"],
             resampling,
             bounds,
+            common_errors[-1],
         )
-    return _average_over_seeds(by_seed, defined, resampling, bounds, one_run)
+    # The permutations of another seed are independent.
+    common_error = math.hypot(*common_errors) / max(1, len(common_errors))
+    return _average_over_seeds(
+        by_seed, defined, resampling, bounds, one_run, common_error
+    )
 
 
 def _build_frame(numbers: Sequence[ItemNumber]) -> pd.DataFrame:
     """Return a frame with a row for each number, sorted by seed and item, so that sums do not
     depend on the order of the numbers.
     """
-    columns = ["item_id", "cluster", "seed", "value"]
+    columns = ["item_id", "cluster", "seed", "value", "common_error", "players"]
     rows = map(attrgetter(*columns), numbers)
     return pd.DataFrame(list(rows), columns=columns).sort_values(["seed", "item_id"])
 
@@ -183,9 +209,12 @@ def _build_sampled_measure(
     clusters: pd.Series,
     resampling: Resampling,
     bounds: Bounds | None,
+    common_error: float = 0.0,
 ) -> SampledMeasure:
-    """Return a measure over n items with its interval and its draws."""
-    measure = build_measure(value, n, draws, resampling, clusters.nunique(), bounds)
+    """Return a measure over n items, whose interval holds a common error, with draws that do not."""
+    n_clusters = clusters.nunique()
+    widened = add_common_error(draws, common_error, n_clusters)
+    measure = build_measure(value, n, widened, resampling, n_clusters, bounds)
     return SampledMeasure(measure, draws)
 
 
@@ -307,6 +336,7 @@ def _average_over_seeds(
     resampling: Resampling,
     bounds: Bounds | None,
     one_run: str,
+    common_error: float = 0.0,
 ) -> tuple[SampledMeasure, list[tuple[str, Measure]]]:
     """Return the mean over seeds with its draws, and all measures with their suffixes.
 
@@ -316,6 +346,7 @@ def _average_over_seeds(
         by_seed: The measure of each seed.
         defined: All numbers that have a value.
         one_run: Reason why there is a single run, if there is one.
+        common_error: Standard error of the mean over seeds that resamples do not show.
     """
     n_items = defined["item_id"].nunique()
     spread = compute_seed_spread(
@@ -330,7 +361,13 @@ def _average_over_seeds(
         # of the average.
         draws = np.mean([sampled.draws for sampled in by_seed.values()], axis=0)
         average = _build_sampled_measure(
-            spread.mean.value, n_items, draws, defined["cluster"], resampling, bounds
+            spread.mean.value,
+            n_items,
+            draws,
+            defined["cluster"],
+            resampling,
+            bounds,
+            common_error,
         )
         deviation = spread.deviation
 

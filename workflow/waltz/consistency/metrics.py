@@ -333,7 +333,8 @@ def _list_cc_shap_numbers(
     excess over other items' explanations, and T-SHAP of answer and explanation.
     """
     metric = CC_SHAP_METRICS[record.kind]
-    numbers = {metric: _build_number(record, record.value)}
+    cc_shap = _build_number(record, record.value)
+    numbers = {metric: _add_seed_error(cc_shap, record, record.standard_error)}
     for companion in COMPANIONS:
         value = getattr(record, companion)
         numbers[f"{metric}:{companion}"] = _build_number(record, value)
@@ -348,8 +349,9 @@ def _list_cc_shap_numbers(
     if get_fidelity(record.profile).shared_players == "prefix":
         suffix = SHARED
     for t_shap_metric, column in T_SHAP_COLUMNS.items():
-        value = _to_percent(getattr(record, column))
-        numbers[t_shap_metric + suffix] = _build_number(record, value)
+        t_shap = _build_number(record, _to_percent(getattr(record, column)))
+        error = _to_percent(getattr(record, f"{column}_se"))
+        numbers[t_shap_metric + suffix] = _add_seed_error(t_shap, record, error)
     return numbers
 
 
@@ -423,6 +425,21 @@ def _build_number(
     cluster = record.item_id if record.image is None else record.image
     reason = record.error or record.reason or missing
     return ItemNumber(record.item_id, cluster, record.seed, value, reason)
+
+
+def _add_seed_error(
+    number: ItemNumber, record: CcShapRecord, standard_error: float | None
+) -> ItemNumber:
+    """Return a number with its standard error if the estimator drew with the seed of the run; without
+    one it counts as exact.
+    """
+    if get_fidelity(record.profile).estimator_seed != "run":
+        return number
+    return replace(
+        number,
+        common_error=standard_error or 0.0,
+        players=len(record.ratios_answer or ()),
+    )
 
 
 def _get_bounds(metric: str) -> Bounds | None:

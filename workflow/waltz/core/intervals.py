@@ -211,7 +211,7 @@ def compute_mean(
         label=label,
     )
     if common_error:
-        draws = _add_common_error(draws, common_error, len(set(clusters)))
+        draws = add_common_error(draws, common_error, len(set(clusters)))
     return build_measure(
         float(np.mean(values)),
         len(values),
@@ -222,16 +222,34 @@ def compute_mean(
     )
 
 
-def _add_common_error(
+def bound_common_error(errors: np.ndarray, groups: np.ndarray) -> float:
+    """Return an upper bound of the standard error of a mean over items that the permutations of one
+    seed leave, in the unit of the errors.
+
+    Items with as many players have the same permutations, and their errors are at most fully
+    correlated. Other permutations are independent.
+
+    Args:
+        errors: Standard error of each item, float64 of shape (items,), at least one; NaN counts as
+            exact.
+        groups: A number that items with the same permutations share, of shape (items,).
+    """
+    _, index = np.unique(groups, return_inverse=True)
+    sums = np.bincount(index, weights=np.nan_to_num(errors))
+    return float(np.sqrt((sums**2).sum())) / len(errors)
+
+
+def add_common_error(
     draws: np.ndarray, common_error: float, clusters: int
 ) -> np.ndarray:
     """Return draws with a deviation that gives the bootstrap's standard error together with a
     common one; equal draws stay as they are.
     """
-    error = _compute_error(draws, clusters) if clusters > 1 else 0.0
+    finite = draws[np.isfinite(draws)]
+    error = _compute_error(finite, clusters) if clusters > 1 and finite.size else 0.0
     if not error:
         return draws
-    center = draws.mean()
+    center = finite.mean()
     widened: np.ndarray = center + (draws - center) * math.hypot(
         1, common_error / error
     )
