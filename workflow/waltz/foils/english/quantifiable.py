@@ -22,6 +22,9 @@ from waltz.foils.english.noun_phrases import (
     PEOPLE,
     PRONOUN,
     NounPhrase,
+    change_verb_number,
+    find_agreeing_verbs,
+    find_distant_verbs,
     find_noun_phrases,
     list_antecedents,
     list_numbers,
@@ -65,6 +68,7 @@ PREDICATE = "the noun says what another thing is"
 COMPARED = "the thing is only compared"
 MENTIONED_AGAIN = "the text mentions the thing twice"
 COUNTED_AGAIN = "a later word counts the things again"
+UNCHANGED_VERB = "a verb that may agree with the noun would keep its number"
 
 NEGATORS = {
     "absence", "absent", "avoid", "avoiding", "barely", "cannot", "devoid", "except", "excluding", "fail",
@@ -91,8 +95,8 @@ LARGE_QUANTITIES = {
     "millions",
 }
 QUANTITIES = {
-    *NUMBER_WORDS[1:], *TENS, *PLURAL_QUANTITIES, *LARGE_QUANTITIES, "first", "half", "lone", "second", "single",
-    "sole", "third", "whole",
+    *NUMBER_WORDS[1:], *TENS, *PLURAL_QUANTITIES, *LARGE_QUANTITIES, "first", "half", "lone", "occasional", "second",
+    "single", "sole", "third", "whole",
 }  # fmt: skip
 ORDINAL = re.compile(r"\d+(st|nd|rd|th)")
 MEASURES = {
@@ -120,11 +124,11 @@ UNITS = {
 UNCOUNTABLE = {
     *pl_sb_uninflected_complete, *pl_sb_uninflected_endings,
     # Things without a singular.
-    "athletics", "belongings", "billiards", "binoculars", "breeches", "briefs", "cattle", "clippers", "clothes",
-    "clothing", "contents", "coveralls", "dungarees", "earphones", "eyeglasses", "fatigues", "festivities", "glasses",
-    "goggles", "goods", "groceries", "gymnastics", "headphones", "headquarters", "italics", "jeans", "khakis",
-    "knickers", "leftovers", "leggings", "livestock", "others", "outskirts", "overalls", "pajamas", "pants", "pliers",
-    "police", "poultry", "premises", "pyjamas", "remains", "scrubs", "seconds", "shears", "shorts", "slacks",
+    "athletics", "badlands", "belongings", "billiards", "binoculars", "breeches", "briefs", "cattle", "clippers",
+    "clothes", "clothing", "contents", "coveralls", "dungarees", "earphones", "eyeglasses", "fatigues", "festivities",
+    "glasses", "goggles", "goods", "groceries", "gymnastics", "headphones", "headquarters", "italics", "jeans",
+    "khakis", "knickers", "leftovers", "leggings", "livestock", "others", "outskirts", "overalls", "pajamas", "pants",
+    "pliers", "police", "poultry", "premises", "pyjamas", "remains", "scrubs", "seconds", "shears", "shorts", "slacks",
     "spectacles", "stairs", "sunglasses", "surroundings", "suspenders", "sweatpants", "thanks", "tights", "tongs",
     "trousers", "tweezers", "underpants", "whereabouts", "woods",
     # Things without a plural.
@@ -152,7 +156,8 @@ UNCOUNTABLE = {
     "daytime", "internet", "nighttime",
     "afternoon", "background", "center", "centre", "countryside", "dark", "darkness", "dusk", "dawn", "distance",
     "east", "end", "evening", "foreground", "front", "future", "inside", "left", "middle", "morning", "night",
-    "noon", "north", "outside", "past", "right", "seaside", "south", "summer", "sunrise", "sunset",
+    "beach", "noon", "north", "outside", "past", "right", "seaside", "shore", "skyline", "south", "summer",
+    "sunrise", "sunset",
     "time", "top", "west", "winter", "autumn", "spring", "back", "bottom", "way", "rear",
 }  # fmt: skip
 """Nouns that are not counted in captions, beside those that inflect leaves unchanged."""
@@ -220,7 +225,9 @@ DISTRIBUTORS = (
         words={"each", "every"},
         head=TokenPattern(relations={"nsubj", "nsubjpass"}, excluded_words=PICTURES),
     ),
-    TokenPattern(words={"both"}, head=TokenPattern(relations={"nsubj", "nsubjpass"})),
+    TokenPattern(
+        words={"all", "both"}, head=TokenPattern(relations={"nsubj", "nsubjpass"})
+    ),
     TokenPattern(words={"everybody", "everyone"}),
 )
 """Words of subjects of whom each may have one thing; each image of a pair is one image."""
@@ -306,6 +313,17 @@ DETERMINER_BEHIND_VERB = TokenPattern(
 )
 REFLEXIVE = TokenPattern(words={"herself", "himself", "itself", "themselves"})
 FINITE = TokenPattern(tags={"VBD", "VBP", "VBZ"})
+FINITE_OR_CLAUSE = (
+    TokenPattern(tags={"MD", "VBD", "VBP", "VBZ", "WDT", "WP", "WP$", "WRB", ":"}),
+    TokenPattern(
+        words={
+            "after", "although", "as", "because", "before", "but", "if", "since", "so", "that", "though", "until",
+            "while",
+        }
+    ),
+)  # fmt: skip
+"""Finite verbs, and words behind which the verb of another clause follows."""
+LIST_MARK = TokenPattern(words={"and", "or", ","})
 SECOND_VERB = (
     TokenPattern(
         tags={"NNS"},
@@ -645,10 +663,15 @@ def _is_in_name(phrase: NounPhrase) -> bool:
     is_family = head.is_title and head.tag_ == "NNPS"  # "the Smiths"
     is_named_thing = NAME_TAG.matches_any(phrase.words[:-1]) or _precedes_name(phrase)
     is_single = has_the and (is_family or is_named_thing)
+    # "Golden Gate bridge"
+    named_words = filter(NAME_TAG.matches, phrase.words[:-1])
+    has_name = any(token.is_title and token.i > 0 for token in named_words)
+    is_one = list_numbers(head) == ("sg",)
+    is_bare_name = has_name and is_one and not phrase.determiners
     is_name = head.is_title and head.tag_ in {"NNP", "NNPS"}
     # At the start of a text a capital says nothing.
     is_noun = phrase.start == 0 and is_in_wordnet(head.lower_)
-    return has_title or is_single or (is_name and not is_noun)
+    return has_title or is_single or is_bare_name or (is_name and not is_noun)
 
 
 def _precedes_name(phrase: NounPhrase) -> bool:
@@ -1044,9 +1067,9 @@ def _shares_article(phrase: NounPhrase) -> bool:
     if list_numbers(phrase.head) != ("sg",) or not is_first:
         return False
     after = _get_after(phrase, 2)
-    if len(after) < 2 or after[0].lower_ not in {"and", "or", "&", "/"}:
+    if len(after) < 2 or after[0].lower_ not in {"and", "or", "&", "/", ","}:
         return False
-    # The conjunct begins directly behind the conjunction, with no determiner.
+    # The conjunct begins directly behind the conjunction or comma, with no determiner.
     partner = after[1].head if after[1].dep_ in {"amod", "compound"} else after[1]
     is_conjunct = partner.dep_ == "conj" and partner.head == phrase.head
     is_single = is_conjunct and partner.tag_ == "NN"
@@ -1167,6 +1190,10 @@ def _find_rivals(doc: Doc) -> frozenset[Token]:
         lacks_being = pronoun.lower_ in OF_BEINGS and not any(map(_is_being, meant))
         if len(meant) > 1 or lacks_being or is_possessive:
             rivals.update(meant)
+        # Things behind the first one may be meant as well.
+        if not any(map(_is_being, meant)):
+            possible = _list_possible(pronoun, nouns)
+            rivals.update(_list_things(pronoun, possible)[1:])
     return frozenset(rivals)
 
 
@@ -1197,6 +1224,16 @@ def _list_meant(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
     A pronoun means people or animals rather than things, and a thing rather than its picture.
     Among things, the first one is trusted.
     """
+    possible = _list_possible(pronoun, nouns)
+    described = _find_described(pronoun, possible)
+    if described:
+        return described
+    beings = list(filter(_is_being, possible))
+    return beings or _list_things(pronoun, possible)[:1] or possible[:1]
+
+
+def _list_possible(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
+    """Return the nouns that order, number, gender and clause leave for a pronoun."""
     stressed = pronoun.doc[max(pronoun.i - 1, 0) : pronoun.i]
     if REFLEXIVE.matches(pronoun) and NOUN.matches_any(stressed):
         return [noun for noun in nouns if noun in stressed]
@@ -1206,10 +1243,15 @@ def _list_meant(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
     clause = pronoun.head.head
     if OF_PREPOSITION.matches(pronoun) and PASSIVE_CLAUSE.matches(clause):
         # "a design painted on it"
-        possible = [noun for noun in possible if noun != clause.head]
-    beings = list(filter(_is_being, possible))
-    things = [noun for noun in possible if noun.lower_ not in PICTURES]
-    return _find_described(pronoun, possible) or beings or things[:1] or possible[:1]
+        return [noun for noun in possible if noun != clause.head]
+    return possible
+
+
+def _list_things(pronoun: Token, possible: Sequence[Token]) -> list[Token]:
+    """Return the things that a pronoun may mean, without pictures; none where its clause says it."""
+    if _find_described(pronoun, possible):
+        return []
+    return [noun for noun in possible if noun.lower_ not in PICTURES]
 
 
 def _acts_on(noun: Token, pronoun: Token) -> bool:
@@ -1236,6 +1278,35 @@ def _find_described(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
         if not is_object and not PLACE_OF_CLAUSE.matches_any(ancestor.children):
             return [noun for noun in nouns if noun == ancestor.head]
     return []
+
+
+def _keeps_verb(phrase: NounPhrase) -> bool:
+    """Return True for the first noun of a sentence whose verb the parser joined to a later noun, so
+    that the verb would not change with it ("a girl dressed in red and blue walks").
+    """
+    head = phrase.head
+    sentence = head.sent
+    opens_sentence = not any(
+        token.is_alpha for token in head.doc[sentence.start : phrase.start]
+    )
+    later_words = head.doc[head.i + 1 : sentence.end]
+    verb = next(
+        (word for word in later_words if matches_one_of(word, FINITE_OR_CLAUSE)), None
+    )
+    if not opens_sentence or verb is None:
+        return False
+    is_plural = "pl" in list_numbers(head)
+    between = head.doc[head.i + 1 : verb.i]
+    # "men and women walk" stays a plural with one man.
+    if is_plural and LIST_MARK.matches_any(between):
+        return False
+    new: Number = "sg" if is_plural else "pl"
+    # A verb that changes with the noun shows that the parser joined them.
+    agreeing = find_agreeing_verbs(head, new)
+    changed = {*agreeing, *(token.i for token in find_distant_verbs(phrase))}
+    if phrase.verb is not None or not changed.isdisjoint(range(verb.i + 1)):
+        return False
+    return change_verb_number(verb, new) is not None
 
 
 def is_possession(noun: Token) -> bool:
@@ -1278,5 +1349,6 @@ RULES: tuple[tuple[str, Callable[[NounPhrase], bool]], ...] = (
     (COUNTED_AGAIN, _is_counted_again),
     (MENTIONED_AGAIN, _is_mentioned_again),
     (UNCLEAR_PRONOUN, _has_unclear_pronoun),
+    (UNCHANGED_VERB, _keeps_verb),
 )
 """Reasons why no quantifier can be given to a phrase, in the order in which they are tried."""
