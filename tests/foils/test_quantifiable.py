@@ -103,6 +103,8 @@ def find_reasons(caption):
             rules.UNCHANGED_VERB,
         ),
         ("Golden Gate bridge in fog", "bridge", rules.NAME),
+        ("Few details are visible.", "details", rules.OTHER_QUANTITY),
+        ("Two cats face opposite directions.", "directions", rules.JOINT),
         ("A camera, watch and lenses on a table", "camera", rules.SHARED_ARTICLE),
         ("All the dogs are near a fence.", "fence", rules.SHARED_OUT),
         ("Two dogs are on the beach.", "beach", rules.NOT_COUNTED),

@@ -84,6 +84,10 @@ DEGREES = {
     "same", "some", "than", "under", "up",
 }  # fmt: skip
 """Words that modify a quantity ("at least two", "only one", "one or two")."""
+UNREPLACED = {
+    "half", "more", "most", "only", "quite", "rather", "same", "such", "what", "which",
+}  # fmt: skip
+"""Words before a noun whose meaning no quantifier keeps."""
 LARGE_QUANTITIES = {
     "dozen",
     "dozens",
@@ -398,7 +402,7 @@ SPREAD = {
 """Verbs of which one thing is no subject ("scattered across the lawn")."""
 VARIETIES = {
     "adjacent", "alternating", "assorted", "contrasting", "different", "differing", "diverse", "identical", "matching",
-    "opposing", "parallel", "respective", "separate", "varied", "various", "varying",
+    "opposing", "opposite", "parallel", "respective", "separate", "varied", "various", "varying",
 }  # fmt: skip
 """Words that tell several things apart ("bowls of various sizes")."""
 EVERYWHERE = {"everywhere", "throughout", "together"}
@@ -708,21 +712,11 @@ def _keeps_quantity(phrase: NounPhrase) -> bool:
     is_limit = before == ["up", "to"] or {*before[-1:]} & (DEGREES | QUANTITIES)
     if has_number and is_limit:
         return True
-    kept = {
-        "half",
-        "such",
-        "quite",
-        "rather",
-        "what",
-        "which",
-        "same",
-        "only",
-        "most",
-        "more",
-    }
-    return any(
-        word in kept for word in [*before[-1:], *(t.lower_ for t in phrase.determiners)]
-    )
+    determiners = [token.lower_ for token in phrase.determiners]
+    # "few dogs" are hardly any, unlike "a few dogs".
+    if determiners[:1] == ["few"]:
+        return True
+    return not UNREPLACED.isdisjoint([*before[-1:], *determiners])
 
 
 def _is_quantity(word: str) -> bool:
