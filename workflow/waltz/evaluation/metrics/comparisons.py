@@ -136,12 +136,20 @@ def compare_over_datasets(
     # Draws of a model on its items of each data set; most pairs share the same items.
     draws_of_model: dict[tuple[str, tuple[tuple[str, ...], ...]], Draws] = {}
     for (model_a, model_b), datasets in datasets_of_pair.items():
-        aligned = [
-            align_items(scores[model_a, dataset], scores[model_b, dataset])
-            for dataset in datasets
-        ]
-        pooled_a = [part_a for part_a, _ in aligned]
-        pooled_b = [part_b for _, part_b in aligned]
+        # Scored items of either model on each data set; the items of both are the same.
+        pooled_a: list[ScoredPairs] = []
+        pooled_b: list[ScoredPairs] = []
+        empty: list[str] = []
+        images: set[str] = set()
+        for dataset in datasets:
+            part_a, part_b = align_items(
+                scores[model_a, dataset], scores[model_b, dataset]
+            )
+            pooled_a.append(part_a)
+            pooled_b.append(part_b)
+            images.update(part_a.images)
+            if not part_a.items:
+                empty.append(dataset)
         comparison = ComparisonRecord(
             profile=profile,
             dataset=ALL_DATA_SETS,
@@ -152,11 +160,6 @@ def compare_over_datasets(
             n=sum(len(part.items) for part in pooled_a),
         )
         # Without one of the data sets, the mean would be over others than the name says.
-        empty = [
-            dataset
-            for dataset, part in zip(datasets, pooled_a, strict=True)
-            if not part.items
-        ]
         if empty:
             reason = f"no item of {empty[0]} has a number of both models"
             comparisons.append(replace(comparison, n=0, reason=reason))
@@ -168,7 +171,6 @@ def compare_over_datasets(
             if key not in draws_of_model:
                 draws_of_model[key] = _draw_overall_accuracy(pooled, resampling)
             draws_pair.append(draws_of_model[key])
-        images = {image for part in pooled_a for image in part.images}
         comparisons.append(_compare(comparison, draws_pair, len(images), resampling))
     return correct_metrics(comparisons, controls)
 
@@ -177,12 +179,18 @@ def _draw_overall_accuracy(
     datasets: Sequence[ScoredPairs], resampling: Resampling
 ) -> Draws:
     """Return the mean of acc_r over data sets in percent, and its value in each resample."""
-    # Each of D data sets with n items has the weight 1 / D, each of its items 1 / (D n).
-    hits = [100 * compute_hits(scored, "acc_r") for scored in datasets]
-    weights = [np.full(len(part), 1 / (len(datasets) * len(part))) for part in hits]
+    # Each of D data sets has the weight 1 / D, and each of its n items 1 / (D n).
+    hits: list[np.ndarray] = []
+    weights: list[np.ndarray] = []
+    images: list[str] = []
+    for scored in datasets:
+        n = len(scored.items)
+        hits.append(100 * compute_hits(scored, "acc_r"))
+        weights.append(np.full(n, 1 / (len(datasets) * n)))
+        images.extend(scored.images)
     all_hits, all_weights = np.concatenate(hits), np.concatenate(weights)  # (items,)
     resamples = resample(
-        [image for scored in datasets for image in scored.images],
+        images,
         resamples=resampling.resamples,
         seed=resampling.seed,
         label=ALL_DATA_SETS,
