@@ -209,3 +209,10 @@ def test_another_study_is_never_replaced(tmp_path, other, fault):
     with pytest.raises(UserError, match=fault):
         write_study(file, render())
     assert file.read_text() == other
+
+
+def test_a_folder_in_place_of_a_file_of_pairs_is_refused_before_any_job(tmp_path):
+    data = describe_pairs({"zoo": PairFile(str(tmp_path), "photos")})
+    study = build_study("e", RULER, data, profile="equations")
+    with pytest.raises(UserError, match=r"sources\.\w+\.files\.zoo\.path: is a folder"):
+        build_plan(read_study(study))

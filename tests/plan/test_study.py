@@ -14,7 +14,7 @@ from snakemake.utils import update_config
 
 from stand_ins.yaml_files import read_yaml
 from waltz.core.downloads.transfer import find_local_copy
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, shorten_value
 from waltz.core.files import bounded_yaml
 from waltz.core.redaction import name_url, redact_urls
 from waltz.plan.build_plan import build_plan
@@ -145,7 +145,7 @@ def _set(config, path, value):
         (
             "study",
             "v" * 300,
-            r"study: wrong value \(got 'v{79}\.\.\., expected at most 100 characters\)",
+            r"study: wrong value \(got 'v{79}…, expected at most 100 characters\)",
         ),
         (
             "reporting.resamples",
@@ -382,6 +382,10 @@ MERGES = "a0: &a0 {x: 1}\n" + "".join(
         ("a: 2024-13-01\n", r"a value cannot be read \(month must be in 1..12\)"),
         ("a: !!int []\n", "is not YAML"),
         ("a: {[b]: 1}\n", "is not YAML"),
+        (
+            "a: {path: ${D}/b.csv}\n",
+            r"write a value with \$\{NAME\} in quotation marks",
+        ),
         ("a: !!binary caf\xe9\n", "is not YAML"),
         (
             "seed: 1 # caf\xe9\n".encode("latin-1"),
@@ -1046,3 +1050,9 @@ def test_yaml_errors_do_not_show_the_line(tmp_path):
     ) as error:
         load_yaml(tmp_path / "a.yaml")
     assert "it-is-secret" not in str(error.value)
+
+
+def test_a_long_value_is_cut_between_words():
+    assert shorten_value("a" * 100) == "a" * 80 + "…"
+    assert shorten_value("word " * 20) == "word " * 15 + "word…"
+    assert shorten_value("short") == "short"

@@ -90,3 +90,11 @@ def test_it_says_how_numbers_compare_with_the_papers(tables, capsys):
     print_run_summary("small", {}, [tables / "thesis-4.2.csv"])
     words = "of 3 numbers that they print, 1 are equal, 0 compatible and 2 different"
     assert f"papers:  {words}" in capsys.readouterr().err
+
+
+def test_folders_of_an_export_are_named(tmp_path, capsys):
+    export = tmp_path / "small" / "export"
+    (export / "results").mkdir(parents=True)
+    (export / "results.run.json").touch()
+    print_run_summary("small", {}, [export / "results", export / "results.run.json"])
+    assert capsys.readouterr().err == f"export:  {export}/results\n"

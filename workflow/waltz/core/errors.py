@@ -78,6 +78,18 @@ def get_first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
+LONGEST_SHOWN = 80
+"""Most characters of a value in a message."""
+
+
+def shorten_value(value: str) -> str:
+    """Return a value for a message; a long one is cut between two words if it has several."""
+    if len(value) <= LONGEST_SHOWN:
+        return value
+    head = value[:LONGEST_SHOWN]
+    return f"{head.rpartition(' ')[0] or head}…"
+
+
 LEAST_LIKENESS = 0.5
 """Smallest likeness (0 to 1, `difflib`'s ratio of common letters) at which a name is suggested."""
 LONGEST_LIST = 12

@@ -2,6 +2,8 @@
 models of these kinds.
 """
 
+from pathlib import Path
+
 from waltz.core.errors import UserError
 from waltz.fidelity import get_fidelity
 from waltz.model_registry import DECODER_KINDS
@@ -34,6 +36,7 @@ def check_plan(plan: Plan) -> None:
         UserError: The study has such a model or table; the error names the key of the first one.
     """
     # The order of the checks decides which fault a user sees first.
+    _check_user_files(plan)
     _check_decoders(plan)
     _check_question_sets(plan)
     _check_measures(plan)
@@ -42,6 +45,17 @@ def check_plan(plan: Plan) -> None:
     _check_filters(plan)
     _check_perplexities(plan)
     _check_explained(plan)
+
+
+def _check_user_files(plan: Plan) -> None:
+    """Refuse folders where the study must name files; only images may lie in a folder."""
+    for source, entry in plan.study.sources.items():
+        for name, file in entry.files.items():
+            if file.path and Path(file.path).is_dir():
+                raise UserError(
+                    f"study file: sources.{source}.files.{name}.path: is a folder (got {file.path!r}, expected a file);"
+                    " name a file in it"
+                )
 
 
 def _check_decoders(plan: Plan) -> None:

@@ -10,7 +10,12 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from waltz.core.errors import UserError, find_closest, suggest_or_list
+from waltz.core.errors import (
+    UserError,
+    find_closest,
+    shorten_value,
+    suggest_or_list,
+)
 from waltz.core.files.bounded_yaml import read_yaml
 from waltz.core.redaction import describe_value
 from waltz.instruments import INSTRUMENTS
@@ -22,6 +27,8 @@ from waltz.plan.study import (
     Study,
 )
 
+VARIABLE_IN_MAPPING = re.compile(r"\{[^\n'\"}]*\$\{")
+"""A variable within a mapping in braces, without quotation marks around it."""
 StudyContent = Mapping[str, Any]
 """Content of a study file before it is checked, as YAML is read."""
 DEFAULT = "scenes"
@@ -34,8 +41,6 @@ YAML_KINDS: Mapping[type, str] = {
     type(None): "no value, as which it reads null, ~ and nothing",
 }
 """How YAML reads some texts that have no quotes around them."""
-LONGEST_SHOWN = 80
-"""Largest number of characters of a wrong value in a message."""
 
 
 def find_study_files(
@@ -370,7 +375,12 @@ def load_yaml(file: Path) -> Settings:
         ) from None
     except yaml.YAMLError as error:
         fault = " ".join(str(error).split())
-        raise UserError(f"{file}: is not YAML ({fault}); correct it") from None
+        advice = "correct it"
+        # Braces of a variable are those of a mapping.
+        is_open = "expected ',' or '}'" in fault
+        if is_open and VARIABLE_IN_MAPPING.search(file.read_text(encoding="utf-8")):
+            advice = "write a value with ${NAME} in quotation marks"
+        raise UserError(f"{file}: is not YAML ({fault}); {advice}") from None
     if not isinstance(content, dict):
         raise UserError(
             f"{file}: holds no keys (got {type(content).__name__}); see config/valse.yaml"
@@ -410,8 +420,7 @@ def _explain(error: ValidationError, config: StudyContent) -> str:
     # The validators of `plan.study` have complete messages.
     if fault["type"] == "value_error":
         return f"{key}: {fault['msg'].removeprefix('Value error, ')}"
-    if len(value) > LONGEST_SHOWN:
-        value = f"{value[:LONGEST_SHOWN]}..."
+    value = shorten_value(value)
     kind = YAML_KINDS.get(type(fault["input"]))
     if fault["type"] == "string_type" and kind is not None:
         key_or_mapping = _join_path(_drop_key(path, fault))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from operator import itemgetter
 
-from waltz.core.errors import UserError, find_closest, list_names
+from waltz.core.errors import UserError, find_closest, list_names, shorten_value
 from waltz.core.files.json_objects import JsonObject, parse_json
 from waltz.sources.pair_options import (
     OptionColumns,
@@ -529,7 +529,7 @@ def _read_list(value: object, location: str) -> object:
             return texts
     if REPRESENTED_LIST.match(value):
         raise UserError(
-            f"{location}: a list cannot be read (got {value[:40]!r}…); write it as JSON"
+            f"{location}: a list cannot be read (got {shorten_value(repr(value))}); write it as JSON"
         )
     return value
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, shorten_value
 from waltz.core.files.json_objects import JsonObject
 from waltz.core.text_diff import fold_text
 
@@ -152,8 +152,8 @@ def _find_correct(
             return number
     expected = [names[0] for names in spellings.values()]
     raise UserError(
-        f"{location}: {columns.answer!r} names none of {len(options)} options (got {text[:80]!r}, expected"
-        f" {expected[0]} to {expected[-1]}, a letter from A on, or the option itself); correct it"
+        f"{location}: {columns.answer!r} names none of {len(options)} options (got {shorten_value(repr(text))},"
+        f" expected {expected[0]} to {expected[-1]}, a letter from A on, or the option itself); correct it"
     )
 
 

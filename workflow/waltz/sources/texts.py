@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, shorten_value
 from waltz.core.text_diff import fold_text
 from waltz.sources.formats.captions import (
     CAPTION_COLUMNS,
@@ -61,8 +61,8 @@ def _find_text(row: RawEntry) -> object:
         ((name, text),) = fields.items()
         if len(name.split()) > LONGEST_NAME:
             raise UserError(
-                f"{row.location}: a text stands where the name of the column is expected (got {name[:80]!r}); write"
-                " caption in a line above it"
+                f"{row.location}: a text stands where the name of the column is expected (got"
+                f" {shorten_value(repr(name))}); write caption in a line above it"
             )
         return text
     for name in CAPTION_COLUMNS:

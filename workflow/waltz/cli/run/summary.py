@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
+import typer
+
 from waltz.cli.output import create_console
 from waltz.cli.tables import choose_profile, print_headline, select_profile
 from waltz.reporting.tables.cells import count_cells, read_cells, select_compared
@@ -23,7 +25,7 @@ def print_run_summary(
     study: str, skipped: Mapping[str, str], files: Iterable[str | Path]
 ) -> None:
     """Print to stderr a summary of a run; print nothing if the run was asked for neither a table
-    nor the page.
+    nor the page nor an export.
 
     Args:
         study: Name of the study.
@@ -31,9 +33,11 @@ def print_run_summary(
         files: Files that the run was asked for, and files that these needed. Files of earlier runs
             are not shown.
     """
+    paths = list(map(Path, files))
+    _print_exports(paths)
     csvs: dict[str, Path] = {}
     page = None
-    for path in map(Path, files):
+    for path in paths:
         if path.match("tables/*.csv"):
             csvs[path.stem] = path
         elif path.name == "report.html":
@@ -62,6 +66,13 @@ def print_run_summary(
         console.print(f"report:  {page}")
     console.print(f"skipped: {_describe_skipped(skipped)}")
     console.print(f"next:    {_suggest_commands(study, list(csvs), page is not None)}")
+
+
+def _print_exports(paths: Iterable[Path]) -> None:
+    """Print the folders of an export."""
+    for path in paths:
+        if path.match("export/*") and path.is_dir():
+            typer.echo(f"export:  {path}", err=True)
 
 
 def _suggest_commands(study: str, tables: Sequence[str], has_page: bool) -> str:

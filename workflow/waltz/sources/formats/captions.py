@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from waltz.core.errors import UserError, suggest_or_list
+from waltz.core.errors import UserError, shorten_value, suggest_or_list
 from waltz.sources.pair_layouts import fold_names, read_optional, spell_number
 from waltz.sources.raw_entry import RawEntry
 from waltz.sources.raw_files import (
@@ -113,8 +113,8 @@ def list_named_lines(path: Path) -> list[RawEntry]:
         named = NAMED_LINE.fullmatch(line.strip())
         if named is None:
             raise UserError(
-                f"{path}: line {number}: no image and caption (got {line.strip()[:80]!r}, expected the name of an"
-                " image, a tab and a caption, as in the lines above); correct it"
+                f"{path}: line {number}: no image and caption (got {shorten_value(repr(line.strip()))}, expected the"
+                " name of an image, a tab and a caption, as in the lines above); correct it"
             )
         rows.append(RawEntry(named.groupdict(), f"{path}: line {number}"))
     return rows

@@ -5,13 +5,12 @@ of pairs.
 import functools
 import json
 import logging
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from waltz.core.errors import UserError, list_names
+from waltz.core.errors import UserError, list_names, shorten_value
 from waltz.core.files.json_objects import JsonObject
 from waltz.core.schema import ItemRecord, StoredSpan
 from waltz.core.text_diff import (
@@ -181,8 +180,6 @@ def _read_phrase_field(entry: RawEntry, name: str) -> list[str]:
     return phrases
 
 
-LONGEST_SHOWN = 80
-"""Characters of a value in a message."""
 SAME_RECORD = "the same record stands above"
 """Reason why a repeated record is not an item."""
 
@@ -304,7 +301,7 @@ def _show(value: object) -> str:
     """Return a value for a message, shortened; of a list or object its type."""
     if isinstance(value, dict | list):
         return describe_type(value)
-    return textwrap.shorten(repr(value), LONGEST_SHOWN, placeholder="...")
+    return shorten_value(repr(value))
 
 
 def _dump_record(record: JsonObject) -> str:
