@@ -160,7 +160,7 @@ UNCOUNTABLE = {
     "daytime", "internet", "nighttime",
     "afternoon", "background", "center", "centre", "countryside", "dark", "darkness", "dusk", "dawn", "distance",
     "east", "end", "evening", "foreground", "front", "future", "inside", "left", "middle", "morning", "night",
-    "beach", "noon", "north", "outside", "past", "right", "seaside", "shore", "skyline", "south", "summer",
+    "noon", "north", "outside", "past", "right", "seaside", "shore", "skyline", "south", "summer",
     "sunrise", "sunset",
     "time", "top", "west", "winter", "autumn", "spring", "back", "bottom", "way", "rear",
 }  # fmt: skip
@@ -1184,8 +1184,8 @@ def _find_rivals(doc: Doc) -> frozenset[Token]:
         lacks_being = pronoun.lower_ in OF_BEINGS and not any(map(_is_being, meant))
         if len(meant) > 1 or lacks_being or is_possessive:
             rivals.update(meant)
-        # Things behind the first one may be meant as well.
-        if not any(map(_is_being, meant)):
+        # Things behind the first one may be meant as well, but a subject takes up the first.
+        if not (SUBJECT.matches(pronoun) or any(map(_is_being, meant))):
             possible = _list_possible(pronoun, nouns)
             rivals.update(_list_things(pronoun, possible)[1:])
     return frozenset(rivals)
