@@ -35,6 +35,7 @@ from PIL import Image
 
 from waltz.attribution.mm_shap import attribute_texts
 from waltz.core import devices
+from waltz.core.ambient_state import use_usual_settings
 from waltz.core.devices import Device, lease_device
 from waltz.model_registry import ModelSpec
 from waltz.models.batch_size import BatchSize
@@ -141,12 +142,27 @@ def check_batch_size(device: str) -> tuple[str, str]:
 
 
 def check_tf32(device: str) -> tuple[str, str]:
-    """Check that products of float32 have its digits; TF32 is wrong by about 1e-3."""
+    """Check that products and convolutions of float32 have its digits, as in a job; those of TF32 are
+    wrong by about 1e-3.
+    """
     left, right = torch.randn(2, 512, 512, generator=torch.Generator().manual_seed(0))
-    product = (left.to(device) @ right.to(device)).cpu().double()
-    exact = left.double() @ right.double()
-    error = float((product - exact).abs().max() / exact.abs().max())
-    return judge(error < 1e-5, f"relative error of a float32 product {error:.1e}")
+    # A patch embedding: an image of 512 channels and one patch, to 512 channels.
+    image, weights = left[None, :, :, None], right[:, :, None, None]
+    with use_usual_settings():
+        product = (left.to(device) @ right.to(device)).cpu().double()
+        convolved = torch.conv2d(image.to(device), weights.to(device)).cpu().double()
+    product_error = measure_error(product, left.double() @ right.double())
+    exact = torch.conv2d(image.double(), weights.double())
+    convolution_error = measure_error(convolved, exact)
+    return judge(
+        max(product_error, convolution_error) < 1e-5,
+        f"relative error of a float32 product {product_error:.1e}, of a convolution {convolution_error:.1e}",
+    )
+
+
+def measure_error(values: torch.Tensor, exact: torch.Tensor) -> float:
+    """Return the largest deviation from exact values, relative to the largest of these."""
+    return float((values - exact).abs().max() / exact.abs().max())
 
 
 def compute_shares(

@@ -128,8 +128,10 @@ def test_a_process_whose_cuda_has_started_leases_the_first_gpu(
     holder, seen = lease_elsewhere(1, seconds=1.0)
     assert seen.recv() == ("cuda:0", "0")
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     # GPU 1 is free, but `cuda:0` is GPU 0 for good.
     with devices.lease_device(1, 1) as device:
+        assert not torch.backends.cudnn.allow_tf32
         holder.join(timeout=5)
         assert holder.exitcode == 0
         assert device.reason == "leased GPU 0"

@@ -834,6 +834,7 @@ def read_state():
         torch.is_anomaly_enabled(),
         torch.are_deterministic_algorithms_enabled(),
         torch.get_float32_matmul_precision(),
+        torch.backends.cudnn.allow_tf32,
         torch.get_num_threads(),
         np.geterr(),
         list(warnings.filters),
@@ -879,6 +880,7 @@ def test_inside_a_call_multiplications_have_full_precision_and_warnings_are_off(
     ):
         with use_usual_settings():
             assert torch.get_float32_matmul_precision() == "highest"
+            assert not torch.backends.cudnn.allow_tf32
             assert not torch.is_anomaly_enabled()
             warnings.warn("of another package", stacklevel=1)
         assert torch.get_float32_matmul_precision() == "medium"

@@ -19,6 +19,7 @@ def use_usual_settings() -> Iterator[None]:
     turned the warnings of other packages into errors. Messages of waltz are log records and stay.
     """
     dtype, precision = torch.get_default_dtype(), torch.get_float32_matmul_precision()
+    has_tf32 = torch.backends.cudnn.allow_tf32
     # Each change below is undone when the stack closes, also after an error.
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings(action="ignore"))
@@ -37,6 +38,10 @@ def use_usual_settings() -> Iterator[None]:
             # Others multiply float32 with the digits of bfloat16 or TF32.
             stack.callback(torch.set_float32_matmul_precision, precision)
             torch.set_float32_matmul_precision("highest")
+        if has_tf32:
+            # By default, convolutions such as patch embeddings multiply with the digits of TF32.
+            stack.callback(setattr, torch.backends.cudnn, "allow_tf32", True)
+            torch.backends.cudnn.allow_tf32 = False
         if dtype != torch.float32:
             stack.callback(torch.set_default_dtype, dtype)
             torch.set_default_dtype(torch.float32)

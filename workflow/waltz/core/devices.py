@@ -93,6 +93,8 @@ def lease_device(gpus: int, threads: int) -> Iterator[Device]:
     with _lease_free_gpus(gpus, ids, job) as leased:
         # CUDA numbers the visible GPUs from 0.
         os.environ[VISIBLE] = ",".join(leased)
+        # By default, convolutions such as patch embeddings multiply float32 with the digits of TF32.
+        torch.backends.cudnn.allow_tf32 = False
         yield Device("cuda:0", threads, f"leased GPU {', '.join(leased)}")
 
 
