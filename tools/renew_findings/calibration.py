@@ -47,7 +47,7 @@ together.
 """
 ITEMS = {
     "existence": (250, 505),
-    "plurality": (338, 851),
+    "plurality": (324, 851),
     "counting-balanced": (297, 868),
     "foil-it": (447, 943),
     "action-replacement": (27, 648),
