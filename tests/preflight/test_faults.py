@@ -101,7 +101,7 @@ def build_prompted_study(**entry):
     )
     study["sources"]["comve"] = {
         "format": "comve",
-        "files": {"sentences": {"path": "."}, "answers": {"path": "."}},
+        "files": {"sentences": {"path": __file__}, "answers": {"path": __file__}},
     }
     tasks = {
         "profiles": ["published", "equations"],
