@@ -110,7 +110,8 @@ def test_rows_over_all_data_sets_are_corrected_by_themselves(tmp_path, capsys):
     print_comparisons(comparisons)
     output = " ".join(capsys.readouterr().out.split())
     assert output.endswith(
-        "over 2 comparisons of accuracy; 1 comparison of accuracy on all data sets"
+        "each data set with the same weight in all data sets; p of the same t test over images, after Holm's"
+        " correction over 2 comparisons of accuracy"
     )
 
 
@@ -149,7 +150,7 @@ def test_t_shap_is_compared_in_rows_of_the_same_table(tmp_path, capsys):
     print_comparisons(comparisons)
     output = " ".join(capsys.readouterr().out.split())
     assert "a has a higher T-SHAP than b on mine by 30.0 points" in output
-    assert output.endswith("over 1 comparison of accuracy; 1 comparison of T-SHAP")
+    assert output.endswith("over images; p of the same t test over images")
 
 
 def test_differences_are_printed_and_written_next_to_the_results(tmp_path, capsys):
@@ -158,7 +159,7 @@ def test_differences_are_printed_and_written_next_to_the_results(tmp_path, capsy
     print_comparisons([build_comparison()])
     output = capsys.readouterr().out
     assert "+12.5 [+3.1, +21.9]" in output
-    assert output.endswith("Holm's correction over 1 comparison of accuracy\n")
+    assert output.endswith("over images; p of the same t test over images\n")
     for suffix in ("csv", "json", "tex"):
         write_results(tmp_path / f"r.{suffix}", rows, [build_comparison()])
     with (tmp_path / "r-differences.csv").open() as lines:

@@ -186,16 +186,23 @@ def print_comparisons(comparisons: Sequence[ComparisonRecord]) -> None:
 
 def _explain_columns(comparisons: Sequence[ComparisonRecord]) -> str:
     """Return the line below the table that says what its numbers are."""
+    from waltz.evaluation.settings import ALL_DATA_SETS
+
     counts: defaultdict[str, int] = defaultdict(int)
     for comparison in comparisons:
         counts[_describe_family(comparison)] += 1
-    families = []
+    # One comparison alone is not corrected.
+    corrected = []
     for family, count in counts.items():
-        families.append(f"{_count_comparisons(count)} of {family}")
-    return (
-        "difference: first model less second on the same items, with 95 % intervals over images, in all data sets each"
-        f" of the same weight; p of the same t test over images, after Holm's correction over {'; '.join(families)}"
-    )
+        if count > 1:
+            corrected.append(f"{count} comparisons of {family}")
+    line = "difference: first model less second on the same items, with 95 % intervals over images"
+    if any(comparison.dataset == ALL_DATA_SETS for comparison in comparisons):
+        line += ", each data set with the same weight in all data sets"
+    line += "; p of the same t test over images"
+    if corrected:
+        line += f", after Holm's correction over {'; '.join(corrected)}"
+    return line
 
 
 def _describe_family(comparison: ComparisonRecord) -> str:
@@ -206,10 +213,3 @@ def _describe_family(comparison: ComparisonRecord) -> str:
     if comparison.dataset == ALL_DATA_SETS:
         return f"{name} on {ALL_DATA_SETS}"
     return name
-
-
-def _count_comparisons(count: int) -> str:
-    """Return a number of comparisons with its noun."""
-    if count == 1:
-        return "1 comparison"
-    return f"{count} comparisons"
