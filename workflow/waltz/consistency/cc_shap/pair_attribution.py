@@ -51,17 +51,17 @@ class SideAttribution:
         return SharedEstimate(self.attribution.estimate, self.shared)
 
     @property
-    def text_first(self) -> np.ndarray:
-        """Return the numbers that the shared players have when text players stand before patches:
+    def text_first_positions(self) -> np.ndarray:
+        """Return the positions that the shared players have when text players stand before patches:
         int64 of shape (shared,), in the order in which CC-SHAP compares the players.
         """
         n_players = len(self.attribution.estimate.phi)
         n_text = len(self.attribution.tokens)
         patches_before = n_players - n_text if self.attribution.text_slice.start else 0
-        # Patches before the text move behind it: their numbers become negative, and the modulus
+        # Patches before the text move behind it: their positions become negative, and the modulus
         # moves them to the end.
-        numbers: np.ndarray = (self.shared - patches_before) % n_players
-        return numbers
+        positions: np.ndarray = (self.shared - patches_before) % n_players
+        return positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class PairAttribution:
 def add_pair(record: CcShapRecord, pair: PairAttribution) -> CcShapRecord:
     """Return a record with CC-SHAP of a pair and the ratios that it compares, text players first."""
     # The games of `published` have patches first.
-    players = pair.answer.text_first
+    players = pair.answer.text_first_positions
     order = np.argsort(players)
     tokens = pair.answer.attribution.tokens
     return replace(

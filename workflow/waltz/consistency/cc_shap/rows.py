@@ -349,7 +349,7 @@ def _build_stored_output(
     """
     attribution, decoder = output.attribution, setup.dialogue.decoder
     n_text = len(attribution.tokens)
-    shared = sorted(output.text_first.tolist())
+    shared = sorted(output.text_first_positions.tolist())
     # An edit can move tokens, so that players are compared by identity: the token, or row and
     # column of a patch.
     identities = []

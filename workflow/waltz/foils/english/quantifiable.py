@@ -1185,9 +1185,11 @@ def _find_rivals(doc: Doc) -> frozenset[Token]:
         if len(meant) > 1 or lacks_being or is_possessive:
             rivals.update(meant)
         # Things behind the first one may be meant as well, but a subject takes up the first.
-        if not (SUBJECT.matches(pronoun) or any(map(_is_being, meant))):
-            possible = _list_possible(pronoun, nouns)
-            rivals.update(_list_things(pronoun, possible)[1:])
+        if SUBJECT.matches(pronoun) or any(map(_is_being, meant)):
+            continue
+        possible = _list_possible(pronoun, nouns)
+        if not _find_described(pronoun, possible):
+            rivals.update(_list_things(possible)[1:])
     return frozenset(rivals)
 
 
@@ -1223,7 +1225,7 @@ def _list_meant(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
     if described:
         return described
     beings = list(filter(_is_being, possible))
-    return beings or _list_things(pronoun, possible)[:1] or possible[:1]
+    return beings or _list_things(possible)[:1] or possible[:1]
 
 
 def _list_possible(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
@@ -1241,10 +1243,8 @@ def _list_possible(pronoun: Token, nouns: Sequence[Token]) -> list[Token]:
     return possible
 
 
-def _list_things(pronoun: Token, possible: Sequence[Token]) -> list[Token]:
-    """Return the things that a pronoun may mean, without pictures; none where its clause says it."""
-    if _find_described(pronoun, possible):
-        return []
+def _list_things(possible: Sequence[Token]) -> list[Token]:
+    """Return the nouns that are no words for pictures."""
     return [noun for noun in possible if noun.lower_ not in PICTURES]
 
 

@@ -297,13 +297,18 @@ def _score_rows(
     size = BatchSize(decoder.device, decoder.positions_per_batch)
     for batch in _batch_by_length(lengths, size, MAX_LENGTH_RATIO):
         batch_rows = [rows[index] for index in batch]
+        longest = lengths[batch[-1]]
 
         def score(
-            first: int, last: int, batch_rows: list[TargetRow] = batch_rows
+            first: int,
+            last: int,
+            batch_rows: list[TargetRow] = batch_rows,
+            longest: int = longest,
         ) -> list[torch.Tensor]:
-            return _score_endings(
-                decoder, batch_rows[first:last], shared, states, value
-            )
+            with size.measure((last - first) * longest):
+                return _score_endings(
+                    decoder, batch_rows[first:last], shared, states, value
+                )
 
         values_of_rows = run_in_halves(score, len(batch), _chain)
         scores |= dict(zip(batch, values_of_rows, strict=True))
