@@ -115,3 +115,5 @@ def test_what_cannot_be_summarized_is_refused(llava, pictures, explanations):
         summarize_cc_shap([explanations[0], cot])
     with pytest.raises(ValueError, match="without CC-SHAP"):
         summarize_cc_shap([explanations[0].explanation])
+    with pytest.raises(ValueError, match="is empty"):
+        summarize_cc_shap([])

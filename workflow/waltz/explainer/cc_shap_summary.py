@@ -69,8 +69,13 @@ def summarize_cc_shap(
     Returns:
         Measures with `value`, `n`, `ci_low`, `ci_high`, and a `reason` where there is no value.
     Raises:
-        ValueError: An explanation has no CC-SHAP, or they are of several models, profiles or kinds.
+        ValueError: There is no explanation, one has no CC-SHAP, or they are of several models,
+            profiles or kinds.
     """
+    if not explanations:
+        raise ArgumentError(
+            "explanations: is empty; pass the explanations of two items or more"
+        )
     for explanation in explanations:
         if explanation.cc_shap_result is None:
             raise ArgumentError(
