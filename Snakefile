@@ -20,7 +20,7 @@ os.environ.update(  # `snakemake --lint` takes an assignment for a variable that
     HF_HUB_DISABLE_PROGRESS_BARS="1",  # bars of jobs, below the one of the run
 )
 
-from waltz.core.interrupts import hide_interrupts
+from waltz.core.jobs.interrupts import hide_interrupts
 
 hide_interrupts()
 

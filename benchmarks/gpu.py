@@ -34,9 +34,9 @@ import transformers
 from PIL import Image
 
 from waltz.attribution.mm_shap import attribute_texts
-from waltz.core import devices
 from waltz.core.ambient_state import use_usual_settings
-from waltz.core.devices import Device, lease_device
+from waltz.core.jobs import devices
+from waltz.core.jobs.devices import Device, lease_device
 from waltz.model_registry import ModelSpec
 from waltz.models.batch_size import BatchSize
 from waltz.models.batches import compute_in_halves

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from waltz.core.devices import lease_device
-from waltz.core.job_records import measure_peak_memory_mb
+from waltz.core.jobs.devices import lease_device
+from waltz.core.jobs.records import measure_peak_memory_mb
 from waltz.filters.gruen import (
     ACCEPTABILITY_POSITIONS,
     compute_grammaticality,

@@ -45,8 +45,8 @@ from waltz.attribution.mm_shap import attribute_texts, choose_outcome
 from waltz.attribution.shapley.estimate import AttributionSettings, estimate_in_step
 from waltz.attribution.shapley.estimators import begin_estimation
 from waltz.attribution.shapley.late_fusion import compute_factorized
-from waltz.core.devices import Device
-from waltz.core.job_records import measure_peak_memory_mb
+from waltz.core.jobs.devices import Device
+from waltz.core.jobs.records import measure_peak_memory_mb
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import coalitions as decoder_coalitions
 from waltz.models.decoders import load_decoder

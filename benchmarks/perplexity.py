@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from waltz.core.devices import lease_device
-from waltz.core.job_records import measure_peak_memory_mb
+from waltz.core.jobs.devices import lease_device
+from waltz.core.jobs.records import measure_peak_memory_mb
 from waltz.model_registry import load_registry
 from waltz.models.text.causal import (
     batch_prefix_trees,

@@ -45,9 +45,9 @@ from waltz.consistency.cc_shap.pair_attribution import (
     attribute_pairs,
 )
 from waltz.consistency.item_selection import select_questions
-from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.jobs.devices import Device
 from waltz.core.measure import Measure
 from waltz.core.records import to_row
 from waltz.core.schema import BENCHMARK

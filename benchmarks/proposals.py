@@ -17,9 +17,9 @@ from pathlib import Path
 
 import torch
 
-from waltz.core.devices import lease_device
 from waltz.core.errors import UserError
-from waltz.core.job_records import measure_peak_memory_mb
+from waltz.core.jobs.devices import lease_device
+from waltz.core.jobs.records import measure_peak_memory_mb
 from waltz.foils.candidates import Slot
 from waltz.foils.masked_proposals import propose_spans, propose_spans_with_checklist
 from waltz.model_registry import ModelSpec

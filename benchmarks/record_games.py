@@ -18,7 +18,7 @@ import transformers
 from PIL import Image
 
 from waltz.attribution.mm_shap import choose_outcome
-from waltz.core.devices import Device
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import coalitions as decoder_coalitions
 from waltz.models.decoders import load_decoder

@@ -26,7 +26,7 @@ from PIL import Image
 
 from waltz.core.files import parquet
 from waltz.core.files.resources import RESOURCES
-from waltz.core.job_records import measure_peak_memory_mb
+from waltz.core.jobs.records import measure_peak_memory_mb
 from waltz.core.measure import Measure
 from waltz.core.schema import ATTRIBUTION, EVALUATION, ItemRecord
 from waltz.reporting.figures.figure_files import save_figure

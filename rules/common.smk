@@ -39,12 +39,13 @@ from pathlib import Path
 from waltz import __version__, snakemake_compat
 from waltz.cli.run import explain, targets
 from waltz.cli.run.summary import print_run_summary
-from waltz.core import job_server, run_lock
+from waltz.core.jobs import run_lock
+from waltz.core.jobs.server import has_gpu_driver
 from waltz.core.digest import digest, digest_files
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.core.files.resources import find_in_checkout, locate_in_package
-from waltz.core.memory import check_address_space
+from waltz.core.jobs.memory import check_address_space
 from waltz.core.redaction import redact_urls
 from waltz.evaluation.prompting.prompt_files import check_prompts
 from waltz.export.plan import ExportPlan
@@ -155,7 +156,7 @@ if workflow.is_main_process:
     if workflow.local_exec and not GPUS:
         FAULTS.pop("bitsandbytes", None)
     for PACKAGE, FAULT in FAULTS.items():
-        if PACKAGE != "bitsandbytes" or job_server.has_gpu_driver():
+        if PACKAGE != "bitsandbytes" or has_gpu_driver():
             sys.exit(f"waltz: {FAULT}")
         print(f"waltz: {FAULT}", file=sys.stderr)
     if STUDY.only:

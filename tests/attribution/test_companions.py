@@ -16,8 +16,8 @@ from waltz.attribution.companions import (
     compute_score_matrix,
     draw_donors,
 )
-from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 

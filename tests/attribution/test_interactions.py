@@ -12,8 +12,8 @@ from stand_ins.models import tiny_clip, tiny_encoders
 from waltz.attribution.mm_shap import attribute_texts, choose_outcome
 from waltz.attribution.shapley import interactions
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import build_equations_players

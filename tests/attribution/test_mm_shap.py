@@ -20,9 +20,9 @@ from waltz.attribution.summary import (
     build_ablation_records,
     build_share_records,
 )
-from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.jobs.devices import Device
 from waltz.core.measure import Measure
 from waltz.core.records import to_row
 from waltz.core.schema import ATTRIBUTION, AttributionRecord

@@ -23,7 +23,6 @@ from waltz.attribution.summary import (
     correlate_correctness_with_t_shap,
     summarize_attributions,
 )
-from waltz.core.devices import Device
 from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import (
     PERCENT,
@@ -32,6 +31,7 @@ from waltz.core.intervals import (
     bound_common_error,
     compute_interval,
 )
+from waltz.core.jobs.devices import Device
 from waltz.core.records import to_row
 from waltz.core.schema import ReasonCount
 from waltz.evaluation.metrics.pair_metrics import average_measures

@@ -9,8 +9,8 @@ import pytest
 from rich.table import Table
 
 import waltz
+from waltz.cli.commands.preflight import _print_checks
 from waltz.cli.output import create_console, name_output
-from waltz.cli.preflight import _print_checks
 from waltz.core.errors import UserError
 from waltz.preflight.checks import Check, State
 

@@ -10,10 +10,10 @@ import transformers
 from PIL import Image
 
 from stand_ins.records import build_items
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.jobs.devices import Device
 from waltz.core.records import to_row
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.alignment import (

@@ -7,11 +7,11 @@ import pytest
 from PIL import Image
 
 from stand_ins.records import build_evaluation, build_probes
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
+from waltz.core.jobs.devices import Device
 from waltz.core.records import to_row
 from waltz.core.schema import EVALUATION, PROBE_CONDITIONS
 from waltz.evaluation.alignment import compute_match_probability, score_items

@@ -10,8 +10,8 @@ from PIL import Image
 
 from stand_ins.models.tiny_encoders import REGIONS, WIDTH, build
 from stand_ins.records import build_items
-from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
+from waltz.core.jobs.devices import Device
 from waltz.evaluation.alignment import score_items
 from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, pair_scores
 from waltz.evaluation.metrics.summary import (

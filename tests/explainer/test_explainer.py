@@ -32,7 +32,7 @@ from waltz.attribution.prompt_attribution import (
 )
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.ambient_state import use_usual_settings
-from waltz.core.devices import Device
+from waltz.core.jobs.devices import Device
 from waltz.explainer.arguments import read_image_argument, split_messages
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.models.encoders import load_encoder
@@ -417,7 +417,7 @@ def test_long_work_shows_a_bar(clip, picture, monkeypatch, capsys):
 
 
 def test_long_work_without_a_terminal_shows_lines(clip, picture, monkeypatch, capsys):
-    monkeypatch.setattr("waltz.core.job_records.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("waltz.core.jobs.records.LINE_SECONDS", 0.0)
     monkeypatch.setattr("waltz.explainer.explainer.LINE_SECONDS", 0.0)
     Explainer(clip).explain(picture, TEXT)
     lines = capsys.readouterr().err.splitlines()

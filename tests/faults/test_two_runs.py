@@ -221,7 +221,7 @@ def people(small, tiny_model_folder):
                 {model: {"weights": str(machine / "model")} for model in MODELS},
             )
             person.change("evaluation.models", MODELS)
-            devices = "workflow/waltz/core/devices.py"
+            devices = "workflow/waltz/core/jobs/devices.py"
             person.edit(devices, "/tmp/waltz-gpu-locks", str(machine / "locks"))
             person.edit(devices, "torch.cuda.device_count()", str(GPUS))
             person.edit(

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from conftest import ROOT
 from stand_ins.models.tiny_models import classifier_model, masked_model
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.filters import gruen
 from waltz.model_registry import ModelSpec
 from waltz.models.text.classifier import compute_class_logits, load_classifier

@@ -16,8 +16,8 @@ from stand_ins.proposal_slots import (
     load_scenes_model,
     mark_slot,
 )
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.foils.candidates import Slot, check_readable
 from waltz.foils.masked_proposals import (
     INSTALL,

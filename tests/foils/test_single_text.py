@@ -262,7 +262,7 @@ def test_the_help_says_what_each_instrument_takes():
 
 def test_prepositions_are_ranked_by_a_language_model(monkeypatch):
     monkeypatch.setattr(
-        "waltz.cli.foil._load_ranker",
+        "waltz.cli.commands.foil._load_ranker",
         lambda: lambda texts: {text: -float(len(text)) for text in texts},
     )
     results = objects("--instrument", "prepositions", "A cat on a couch.")

@@ -15,8 +15,8 @@ from waltz.attribution.t_shap import (
     correct_t_shap,
     measure_t_shap,
 )
-from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
+from waltz.core.jobs.devices import Device
 from waltz.fidelity import EQUATIONS
 from waltz.measures.bias import (
     Table,

@@ -5,8 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
+from waltz.core.jobs.devices import Device
 from waltz.measures.items import Item
 from waltz.measures.multiverse import (
     NO_MEANING,

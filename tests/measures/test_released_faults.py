@@ -11,8 +11,8 @@ from PIL import Image
 
 from waltz.attribution.custom_players import number_encoder_pixels
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
+from waltz.core.jobs.devices import Device
 from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.measures.items import Item
 from waltz.measures.released_faults import (

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
+from waltz.core.jobs.devices import Device
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import PromptTemplate
 from waltz.fidelity import EQUATIONS

@@ -12,8 +12,8 @@ import transformers
 from PIL import Image
 
 from waltz import Explainer
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import (
     compute_fingerprint,
     list_base_files,

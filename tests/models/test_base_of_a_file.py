@@ -12,8 +12,8 @@ import transformers
 from stand_ins.models.tiny_encoders import TEXTS
 from stand_ins.models.tiny_open_clip import MODEL, draw_weights, write_open_clip
 from waltz import model_registry
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import (
     compute_fingerprint,
     list_hub_copies,

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 import waltz
 from stand_ins.models import tiny_gguf
 from waltz.cli.app import app
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.explainer.explanation import Explanation
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.decoders import load_decoder

@@ -20,8 +20,8 @@ from stand_ins.models.tiny_detector import CONFIG, save_tiny, tiny_weights
 from stand_ins.models.tiny_encoders import ANSWERS, REGIONS, WIDTH, build
 from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import base, load_encoder

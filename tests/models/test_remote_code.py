@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from stand_ins.models import tiny_clip
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import language_model, vision_loading
 from waltz.models.encoders import load_encoder

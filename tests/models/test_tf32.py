@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from waltz import model_registry
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.tf32 import use_tf32

@@ -30,10 +30,10 @@ from waltz.consistency.cc_shap.rows import (
 from waltz.consistency.edit_tests.runner import build_runner
 from waltz.consistency.edit_tests.steps import GenerationRequest
 from waltz.consistency.edit_tests.tests import build_settings, build_test_records
-from waltz.core.devices import Device
 from waltz.core.errors import CONTROL_TOKEN, ItemError, UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.jobs.devices import Device
 from waltz.core.records import to_row
 from waltz.core.schema import (
     ATTRIBUTION,

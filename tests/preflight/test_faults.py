@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from rehearsal.server import MIRROR, Repository, World, serving
 from waltz.cli.app import app
-from waltz.cli.preflight import _describe_total
+from waltz.cli.commands.preflight import _describe_total
 from waltz.plan.build_plan import build_plan
 from waltz.plan.read_study import read_study
 from waltz.preflight import machine
@@ -491,7 +491,7 @@ def checkout(tmp_path, monkeypatch):
     (tmp_path / "Snakefile").touch()
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(build_study()))
     monkeypatch.setattr(
-        "waltz.cli.preflight.start_snakemake",
+        "waltz.cli.commands.preflight.start_snakemake",
         lambda *_, **__: subprocess.CompletedProcess([], 0, DRY_RUN, ""),
     )
 

@@ -41,7 +41,7 @@ def dialogues(shared_data) -> list[str]:
 def llava_next(tmp_path_factory, real_vocabularies):
     """Return a tiny LLaVA-NeXT on Mistral with the release's tokenizer, tiles and patches."""
     from rehearsal.checkpoints import vision
-    from waltz.core.devices import Device
+    from waltz.core.jobs.devices import Device
     from waltz.model_registry import ModelSpec
     from waltz.models.decoders.vision_loading import load_vision_decoder
 

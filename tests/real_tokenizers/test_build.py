@@ -6,7 +6,7 @@ import transformers
 
 from real_tokenizers import build, vocabularies
 from rehearsal import hub
-from waltz.core.devices import Device
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import language_model
 

@@ -8,8 +8,8 @@ from PIL import Image
 from real_tokenizers import build
 from rehearsal import hub
 from stand_ins.records import build_items
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.evaluation.prompting.prompts import build_published_template, render_prompt
 from waltz.evaluation.prompting.questions import build_pairwise_questions
 from waltz.model_registry import ModelSpec

@@ -13,9 +13,9 @@ import transformers
 from rehearsal import hub
 from rehearsal.checkpoints import vision
 from rehearsal.server import Repository, World, serving
-from waltz.core.devices import Device
 from waltz.core.downloads.transfer import ATTEMPTS, DownloadRequest, download
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.vision_loading import load_vision_decoder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from waltz.core.run_lock import StudyRun
+from waltz.core.jobs.run_lock import StudyRun
 from waltz.reporting.progress import StageProgress, find_progress
 
 HEAD = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan\n"

@@ -1,7 +1,7 @@
 """Slots of toy texts, and the masked model of the scenes."""
 
 from conftest import ROOT
-from waltz.core.devices import Device
+from waltz.core.jobs.devices import Device
 from waltz.foils.candidates import Slot
 from waltz.model_registry import ModelSpec
 from waltz.models.text.masked import load_masked_model

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tools.train_scene_models import STARTS
 from tools.train_scene_models.recipes import build_model
-from waltz.core.devices import lease_device
+from waltz.core.jobs.devices import lease_device
 
 
 def train_models(

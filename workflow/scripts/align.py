@@ -1,9 +1,9 @@
 """Score the texts of the data sets of a group with one encoder."""
 
-from waltz.core.devices import describe_device
 from waltz.core.files.group_files import list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.model_jobs import open_model_job
+from waltz.core.jobs.devices import describe_device
+from waltz.core.jobs.model_jobs import open_model_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.alignment import score_datasets
 from waltz.evaluation.settings import ScoringSettings

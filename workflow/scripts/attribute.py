@@ -2,10 +2,10 @@
 
 from waltz.attribution.encoder_rows import attribute_datasets, attribute_questions
 from waltz.attribution.stored_rows import StepSettings
-from waltz.core.devices import describe_device
 from waltz.core.files.group_files import Shard, list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.model_jobs import open_model_job
+from waltz.core.jobs.devices import describe_device
+from waltz.core.jobs.model_jobs import open_model_job
 from waltz.core.schema import ATTRIBUTION
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder

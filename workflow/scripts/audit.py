@@ -3,8 +3,8 @@
 from waltz.benchmark.audit import audit_blind_judges, score_blindly
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import show_progress
-from waltz.core.model_jobs import open_model_job
+from waltz.core.jobs.model_jobs import open_model_job
+from waltz.core.jobs.records import show_progress
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import AuditRecord, ItemRecord
 from waltz.filters.pipeline import load_filter_models

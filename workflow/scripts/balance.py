@@ -4,7 +4,7 @@ import logging
 
 from waltz.benchmark.balance import BalanceLimits
 from waltz.benchmark.items import select_candidates
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import FilteredRecord
 

@@ -10,7 +10,6 @@ from waltz.consistency.cc_shap.rows import (
     explain_datasets,
     explain_edits,
 )
-from waltz.core.devices import describe_device
 from waltz.core.files.group_files import (
     Shard,
     list_dataset_files,
@@ -18,7 +17,8 @@ from waltz.core.files.group_files import (
     write_results,
 )
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.model_jobs import open_model_job
+from waltz.core.jobs.devices import describe_device
+from waltz.core.jobs.model_jobs import open_model_job
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY, EDITED
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder

@@ -1,6 +1,6 @@
 """Draw the charts of a study's tables, in each profile."""
 
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.reporting.figures.chart_declarations import CHARTS
 from waltz.reporting.figures.charts import draw_chart
 from waltz.reporting.figures.figure_files import save_figure

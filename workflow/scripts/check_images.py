@@ -4,7 +4,7 @@ import time
 from collections import Counter
 
 from waltz.core.files import parquet
-from waltz.core.job_records import log_job, write_record
+from waltz.core.jobs.records import log_job, write_record
 from waltz.core.schema import IMAGE_FAULTS
 from waltz.sources.images import (
     check_images,

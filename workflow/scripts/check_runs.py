@@ -1,6 +1,6 @@
 """Refuse numbers whose runs are not compatible, and write the facts of all runs."""
 
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.reporting.run_records import (
     check_compatible,
     collect_run_facts,

@@ -3,7 +3,7 @@
 from waltz.attribution.companions import CompanionSettings, compute_encoder_companions
 from waltz.core.files.group_files import list_dataset_files
 from waltz.core.intervals import Resampling
-from waltz.core.model_jobs import open_model_job
+from waltz.core.jobs.model_jobs import open_model_job
 from waltz.core.records import write_records
 from waltz.core.schema import MetricRecord
 from waltz.model_registry import ModelSpec

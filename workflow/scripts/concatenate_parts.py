@@ -2,7 +2,7 @@
 
 from waltz.core import schema
 from waltz.core.files import parquet
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 
 with log_job(snakemake.log[0]):
     for name, layout in snakemake.params.layouts.items():

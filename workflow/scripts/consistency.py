@@ -1,10 +1,10 @@
 """Self-consistency tests of one shard of a group of data sets with one decoder."""
 
 from waltz.consistency.edit_tests.tests import EditTestRun, run_tests
-from waltz.core.devices import describe_device
 from waltz.core.files.group_files import Shard, list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.model_jobs import open_model_job
+from waltz.core.jobs.devices import describe_device
+from waltz.core.jobs.model_jobs import open_model_job
 from waltz.core.schema import CONSISTENCY
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder

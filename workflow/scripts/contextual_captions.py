@@ -3,9 +3,9 @@
 import time
 from functools import partial
 
-from waltz.core.devices import describe_device
-from waltz.core.job_records import write_record
-from waltz.core.model_jobs import open_model_job
+from waltz.core.jobs.devices import describe_device
+from waltz.core.jobs.model_jobs import open_model_job
+from waltz.core.jobs.records import write_record
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import ProbeCaptionRecord
 from waltz.foils.cv_probes import build_study_captions

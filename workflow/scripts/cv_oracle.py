@@ -4,7 +4,7 @@ from functools import partial
 
 from waltz.benchmark.oracle import compute_condition_shares
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import OracleRecord, ProbeRecord
 from waltz.scenes.sampling import draw_scenes

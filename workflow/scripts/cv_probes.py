@@ -8,10 +8,10 @@ from waltz.benchmark.cv_probes import (
     count_rejections,
     read_plain_captions,
 )
-from waltz.core.devices import describe_device
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.job_records import show_progress, write_record
-from waltz.core.model_jobs import open_model_job
+from waltz.core.jobs.devices import describe_device
+from waltz.core.jobs.model_jobs import open_model_job
+from waltz.core.jobs.records import show_progress, write_record
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import ProbeCaptionRecord, ProbeRecord
 from waltz.filters.pipeline import load_filter_models, score_grammaticality

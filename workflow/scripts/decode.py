@@ -1,9 +1,9 @@
 """Prompt one decoder with one shard of the questions of the data sets of a group."""
 
-from waltz.core.devices import describe_device
 from waltz.core.files.group_files import Shard, list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.model_jobs import open_model_job
+from waltz.core.jobs.devices import describe_device
+from waltz.core.jobs.model_jobs import open_model_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.decoder_tasks import prompt_datasets
 from waltz.evaluation.settings import PromptingSettings

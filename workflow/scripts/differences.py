@@ -11,7 +11,7 @@ from waltz.consistency.differences import (
 from waltz.consistency.metrics import ConsistencyRows
 from waltz.core.files.group_files import read_run_records, read_runs
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.records import build_frame, write_records
 from waltz.core.schema import (
     ATTRIBUTION,

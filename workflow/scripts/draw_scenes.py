@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers.files import draw_contact_sheet, write_sources
 

@@ -1,6 +1,6 @@
 """Draw a few answers of one decoder above their explanations, and before and after edits."""
 
-from waltz.core.model_jobs import open_model_job
+from waltz.core.jobs.model_jobs import open_model_job
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.reporting.figures.explanations import (

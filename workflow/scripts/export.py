@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from waltz.core.job_records import log_job, write_record
+from waltz.core.jobs.records import log_job, write_record
 from waltz.export.folder import ExportInputs, ExportSettings, export_benchmark
 
 inputs, output = snakemake.input, snakemake.output

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from waltz.core.job_records import log_job, write_record
+from waltz.core.jobs.records import log_job, write_record
 from waltz.export.results import ResultSettings, export_results
 
 inputs, output = snakemake.input, snakemake.output

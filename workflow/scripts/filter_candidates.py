@@ -3,10 +3,10 @@
 import time
 from dataclasses import asdict
 
-from waltz.core.devices import describe_device
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.job_records import show_progress, write_record
-from waltz.core.model_jobs import open_model_job
+from waltz.core.jobs.devices import describe_device
+from waltz.core.jobs.model_jobs import open_model_job
+from waltz.core.jobs.records import show_progress, write_record
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import CandidateRecord, FilteredRecord
 from waltz.filters.pipeline import filter_candidates, load_filter_models

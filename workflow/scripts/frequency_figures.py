@@ -1,6 +1,6 @@
 """Draw the frequencies of words and pronouns in captions and foils."""
 
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.records import read_frame
 from waltz.core.schema import FrequencyRecord
 from waltz.reporting.figures.charts import draw_frequencies

@@ -1,7 +1,7 @@
 """Count the candidates of each instrument after each step."""
 
 from waltz.benchmark.statistics import count_funnel
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import FilteredRecord, FunnelRecord, ItemRecord
 

@@ -3,7 +3,7 @@
 import time
 
 from waltz.benchmark.items import read_benchmark_items
-from waltz.core.job_records import log_job, write_record
+from waltz.core.jobs.records import log_job, write_record
 from waltz.core.records import write_records
 from waltz.core.schema import AnnotationRecord, ItemRecord
 

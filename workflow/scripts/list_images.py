@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from waltz.core.files.atomic import write_text
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 
 listed = Path(snakemake.output.listed)
 

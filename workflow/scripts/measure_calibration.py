@@ -3,7 +3,7 @@ decoders.
 """
 
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.records import write_records
 from waltz.core.schema import MeasurementRecord
 from waltz.measures.calibration import measure_calibration

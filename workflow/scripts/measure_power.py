@@ -2,7 +2,7 @@
 
 from waltz.core.files.group_files import read_run_records
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.records import write_records
 from waltz.core.schema import EvaluationRecord, MeasurementRecord
 from waltz.evaluation.metrics.pair_metrics import pair_scores

@@ -2,7 +2,7 @@
 
 from waltz.core import schema
 from waltz.core.files.group_files import merge_shards
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 
 inputs, output = snakemake.input, snakemake.output
 layout = getattr(schema, snakemake.params.layout)

@@ -3,7 +3,7 @@
 from waltz.core.files import parquet
 from waltz.core.files.group_files import RunRecords
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import (
     EvaluationRecord,

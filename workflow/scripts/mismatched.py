@@ -3,7 +3,7 @@
 import time
 
 from waltz.core.files import parquet
-from waltz.core.job_records import log_job, write_record
+from waltz.core.jobs.records import log_job, write_record
 from waltz.core.records import write_records
 from waltz.core.schema import ItemRecord
 from waltz.evaluation.items import build_mismatched_items

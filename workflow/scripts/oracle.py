@@ -4,7 +4,7 @@ from functools import partial
 
 from waltz.benchmark.oracle import build_candidate_groups, compute_oracle_shares
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import log_job, show_progress
+from waltz.core.jobs.records import log_job, show_progress
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import FilteredRecord, OracleRecord
 from waltz.scenes.sampling import draw_scenes

@@ -1,7 +1,7 @@
 """Answers of one recorded model to the data sets of a group."""
 
 from waltz.core.files.group_files import write_results
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.recorded_answers import import_answers
 from waltz.model_registry import ModelSpec

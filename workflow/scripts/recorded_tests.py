@@ -2,7 +2,7 @@
 
 from waltz.consistency.recorded_tests import import_attributions, import_tests
 from waltz.core.files.group_files import write_results
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY
 from waltz.model_registry import ModelSpec
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.reporting.page.report import read_report, write_report
 
 page = Path(snakemake.output.page)

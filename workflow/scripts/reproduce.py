@@ -2,7 +2,7 @@
 
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
-from waltz.core.job_records import log_job, show_progress
+from waltz.core.jobs.records import log_job, show_progress
 from waltz.core.records import write_records
 from waltz.core.schema import MissRecord, ReproductionRecord
 from waltz.foils.released_items import read_released_items

@@ -1,7 +1,7 @@
 """Collect the cells of all tables, and count how many paper values are reproduced."""
 
 from waltz.core.files.atomic import write_text
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.reporting.tables.cells import (
     format_csv,
     format_summary_csv,

@@ -1,7 +1,7 @@
 """Draw a few attributed items of one encoder, for every data set of a group."""
 
 from waltz.core.files.group_files import read_runs
-from waltz.core.model_jobs import open_model_job
+from waltz.core.jobs.model_jobs import open_model_job
 from waltz.core.schema import ATTRIBUTION
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from waltz.core.job_records import show_progress
-from waltz.core.model_jobs import open_model_job
+from waltz.core.jobs.model_jobs import open_model_job
+from waltz.core.jobs.records import show_progress
 from waltz.core.records import write_records
 from waltz.core.schema import SceneScoreRecord
 from waltz.scenes.model_scores import measure_models

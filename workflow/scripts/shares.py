@@ -11,7 +11,7 @@ from waltz.attribution.summary import (
 )
 from waltz.core.files.group_files import read_runs
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.records import (
     build_frame,
     convert_to_records,

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from waltz.core.job_records import log_job, write_record
+from waltz.core.jobs.records import log_job, write_record
 from waltz.core.records import write_records
 from waltz.sources.listed_images import reject_unlisted
 from waltz.sources.readers import read_source

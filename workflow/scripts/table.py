@@ -1,6 +1,6 @@
 """Build one declared table: our numbers next to the paper values."""
 
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.reporting.run_records import check_compatible, read_run_facts
 from waltz.reporting.tables.best import read_significance_tests
 from waltz.reporting.tables.build_table import build_table_cells, write_table

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from waltz.core.files.archives import extract_member
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 
 with log_job(snakemake.log[0]):
     extract_member(

@@ -1,7 +1,7 @@
 """Draw the traces of all self-consistency tests of a few items of one decoder."""
 
 from waltz.core.files.group_files import read_runs
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.schema import CONSISTENCY
 from waltz.reporting.figures.figure_files import open_dataset_images, save_examples
 from waltz.reporting.figures.traces import draw_traces

@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from waltz.core.files.archives import extract_folder
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.models.text.masked import convert_spanbert
 
 with log_job(snakemake.log[0]):

@@ -2,7 +2,7 @@
 
 from waltz.benchmark.statistics import compute_validation_statistics, count_frequencies
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import (
     AnnotationRecord,

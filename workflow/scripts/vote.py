@@ -5,7 +5,7 @@ from functools import partial
 from waltz.benchmark.items import build_items
 from waltz.benchmark.oracle import cast_votes
 from waltz.benchmark.votes import count_votes, read_annotations
-from waltz.core.job_records import log_job
+from waltz.core.jobs.records import log_job
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import AnnotationRecord, FilteredRecord, ItemRecord
 from waltz.scenes.oracle import VOTER

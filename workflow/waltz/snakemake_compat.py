@@ -2,7 +2,7 @@
 three patches.
 
 They are tested with the versions in `TESTED_VERSIONS`, and pyproject.toml pins the minor version of
-Snakemake. To adopt a newer version, run the tests in tests/cli/run, tests/core/test_job_server.py
+Snakemake. To adopt a newer version, run the tests in tests/cli/run, tests/core/jobs/test_server.py
 and tests/workflow, and correct only this module: each function says which part of Snakemake it
 reads or replaces, and why.
 """
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from waltz.core.interrupts import HIDE_INTERRUPTS
-from waltz.core.job_server import has_gpu_driver, start_job_server
+from waltz.core.jobs.interrupts import HIDE_INTERRUPTS
+from waltz.core.jobs.server import has_gpu_driver, start_job_server
 
 TESTED_VERSIONS = {
     "snakemake": "9.27.1",
@@ -204,7 +204,7 @@ def hide_script_interrupts() -> None:
 
 
 def fork_scripts(workflow: Any) -> threading.Event:
-    """Run the scripts of a large run in forks of a job server (`waltz.core.job_server`), which has
+    """Run the scripts of a large run in forks of a job server (`waltz.core.jobs.server`), which has
     imported libraries.
 
     Returns:

@@ -26,8 +26,8 @@ from waltz.attribution.shapley.estimators import (
     choose_sampler,
 )
 from waltz.attribution.t_shap import compute_t_shap_error, measure_t_shap
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.coalitions import PROFILES, EncoderCoalitions

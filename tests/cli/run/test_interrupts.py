@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from waltz.core.interrupts import HIDE_INTERRUPTS, delay_interrupts
-from waltz.core.job_records import log_job
+from waltz.core.jobs.interrupts import HIDE_INTERRUPTS, delay_interrupts
+from waltz.core.jobs.records import log_job
 
 WORKFLOW = Path(__file__).parents[3] / "workflow"
 SNAKEMAKE = """

@@ -10,9 +10,9 @@ import sys
 import pytest
 from filelock import Timeout
 
-from waltz.core import devices, run_lock
 from waltz.core.errors import UserError
 from waltz.core.files import locks
+from waltz.core.jobs import devices, run_lock
 
 HOLDER = """
 import errno, fcntl, os, sys, time
@@ -22,7 +22,7 @@ def refuse(*_):
     raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
 fcntl.flock = refuse
-from waltz.core.run_lock import hold_study
+from waltz.core.jobs.run_lock import hold_study
 hold_study("small", Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)

@@ -8,8 +8,8 @@ from stand_ins.models import tiny_chat
 from stand_ins.openai_server import MODEL, serve
 from stand_ins.records import build_items
 from waltz import Explainer
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.core.records import to_row
 from waltz.evaluation.decoder_rows import GenerationSettings
 from waltz.evaluation.decoder_tasks import build_template, evaluate_pairs

@@ -14,8 +14,8 @@ import transformers
 from PIL import Image
 
 from stand_ins.models import tiny_decoders
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec, load_registry
 from waltz.models.decoders import (
     language_model,

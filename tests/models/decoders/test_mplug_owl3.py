@@ -17,8 +17,8 @@ from waltz.attribution.prompt_attribution import (
     attribute_prompts,
 )
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.evaluation.prompting.prompts import build_published_template
 from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.model_registry import ModelSpec

@@ -12,8 +12,8 @@ import pytest
 from stand_ins.models import tiny_gguf
 from stand_ins.openai_server import MODEL, serve
 from waltz import Explainer
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.core.redaction import list_encoded_forms
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.decoder_outputs import choose_label

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from stand_ins.models.tiny_encoders import build
 from waltz.cli.app import app
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.base import (

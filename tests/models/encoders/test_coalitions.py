@@ -8,7 +8,7 @@ from PIL import Image
 from stand_ins.gpu_memory import SimulatedMemory
 from stand_ins.models.toy_encoders import Toy, game, picture, text
 from stand_ins.transfers import CountTransfers
-from waltz.core.devices import Device
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models import batch_size
 from waltz.models.encoders import coalitions, load_encoder

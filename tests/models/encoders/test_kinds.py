@@ -13,8 +13,8 @@ from stand_ins.models.tiny_encoders import (
     build,
     gemma_tokenizer,
 )
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.regions import load_image_or_regions

@@ -10,8 +10,8 @@ import transformers
 from PIL import Image
 
 from stand_ins.models.tiny_encoders import ANSWERS
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.fidelity import EQUATIONS
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder

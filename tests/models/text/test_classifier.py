@@ -12,8 +12,8 @@ from stand_ins.models.tiny_models import (
     classifier_network,
     config,
 )
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec, load_registry, select_decisive_fields
 from waltz.models.text import classifier
 

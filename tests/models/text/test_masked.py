@@ -16,8 +16,8 @@ from stand_ins.models.tiny_models import (
     masked_network,
     roberta_model,
 )
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.text import masked
 from waltz.models.text.masked import convert_spanbert, load_masked_model

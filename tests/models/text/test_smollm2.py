@@ -2,8 +2,8 @@
 
 import pytest
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.evaluation.perplexity import score_pairs
 from waltz.model_registry import load_registry
 from waltz.models.pretrained import fetch_packaged, get_user_folder

@@ -23,8 +23,8 @@ from waltz.consistency.cc_shap.rows import (
     compute_cc_shap_records,
     compute_edit_records,
 )
-from waltz.core.devices import Device
 from waltz.core.files import parquet
+from waltz.core.jobs.devices import Device
 from waltz.core.records import convert_to_records, to_row
 from waltz.core.schema import (
     ATTRIBUTION,

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from stand_ins import annotation_platforms as platforms
 from stand_ins.models import tiny_encoders
-from waltz.cli.people import app as people
+from waltz.cli.commands.people import app as people
 from waltz.core.files.group_files import read_runs
 from waltz.core.schema import ATTRIBUTION
 from workflow_runs.checkout import Checkout, read_stored

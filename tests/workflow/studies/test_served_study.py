@@ -13,7 +13,7 @@ from transformers import GenerationConfig
 
 from stand_ins.models import tiny_chat, tiny_decoders
 from stand_ins.openai_server import MODEL, serve
-from waltz.core.devices import Device
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 from workflow_runs.checkout import checkout

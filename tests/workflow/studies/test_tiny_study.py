@@ -254,7 +254,7 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
             ALL - {"fetch"},
         ),
         ("workflow/scripts/fetch.py", "raw_file(file,", "raw_file(dict(file),", set()),
-        ("workflow/waltz/core/job_records.py", '"machine":', '"hardware":', set()),
+        ("workflow/waltz/core/jobs/records.py", '"machine":', '"hardware":', set()),
         ("workflow/waltz/__init__.py", '__version__ = "', '__version__ = "1', set()),
     ],
 )

@@ -13,7 +13,7 @@ from waltz.attribution.engine import compute_ablated_values
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling, compute_mean
-from waltz.core.job_records import show_progress
+from waltz.core.jobs.records import show_progress
 from waltz.core.measure import Measure
 from waltz.core.sampling import sample as sample_ids
 from waltz.core.schema import MetricRecord

@@ -18,7 +18,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling, compute_mean
-from waltz.core.job_records import show_progress
+from waltz.core.jobs.records import show_progress
 from waltz.core.measure import Measure
 from waltz.core.records import read_records
 from waltz.core.rounding import compute_ranking_credit

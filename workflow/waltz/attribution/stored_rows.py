@@ -17,7 +17,7 @@ from waltz.attribution.shapley.estimate import AttributionSettings, to_null
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_records import show_progress
+from waltz.core.jobs.records import show_progress
 from waltz.core.records import from_row, to_row
 from waltz.core.sampling import derive_seed
 from waltz.core.schema import AttributionRecord, StoredSpan

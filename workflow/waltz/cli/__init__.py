@@ -1,1 +1,1 @@
-"""The command `waltz`, one module per subcommand."""
+"""The command `waltz`: its subcommands, and what several of them share."""

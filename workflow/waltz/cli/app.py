@@ -48,7 +48,7 @@ UsageError: Any = typer.BadParameter.__base__
 
 def name_module(command: str) -> str:
     """Return the name of the module of a subcommand."""
-    return f"waltz.cli.{command.replace('-', '_')}"
+    return f"waltz.cli.commands.{command.replace('-', '_')}"
 
 
 class LazyCommand(TyperCommand):

@@ -21,7 +21,6 @@ PACKAGE = Path(waltz.__file__).parent
 INFRASTRUCTURE = frozenset(
     {
         "waltz",  # the version
-        "waltz.core.devices",
         "waltz.core.digest",
         "waltz.core.downloads.checksums",
         "waltz.core.downloads.content_checks",
@@ -32,8 +31,9 @@ INFRASTRUCTURE = frozenset(
         "waltz.core.errors",
         "waltz.core.files.atomic",
         "waltz.core.files.packages",
-        "waltz.core.job_records",
-        "waltz.core.run_lock",
+        "waltz.core.jobs.devices",
+        "waltz.core.jobs.records",
+        "waltz.core.jobs.run_lock",
     }
 )
 """Modules that decide how a job runs, but no value that it writes; no digest contains them."""

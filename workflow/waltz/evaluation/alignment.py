@@ -9,7 +9,7 @@ from pathlib import Path
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_records import show_progress
+from waltz.core.jobs.records import show_progress
 from waltz.core.records import read_records
 from waltz.core.rounding import compute_logit_rounding
 from waltz.core.schema import EvaluationRecord, ItemRecord, ProbeRecord

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult, DatasetSettings
-from waltz.core.job_records import show_progress
+from waltz.core.jobs.records import show_progress
 from waltz.core.layout import POSITION
 from waltz.core.records import read_records, to_row
 from waltz.core.schema import EvaluationRecord, ItemRecord

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_records import show_progress
+from waltz.core.jobs.records import show_progress
 from waltz.core.schema import EvaluationRecord
 from waltz.evaluation.settings import AnsweringSettings
 from waltz.evaluation.vqa import (

@@ -23,7 +23,7 @@ from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS, ESTIMATOR
 from waltz.attribution.shapley.regression import MAX_COALITIONS
 from waltz.core.ambient_state import use_usual_settings
 from waltz.core.errors import ArgumentError, UserError, build_name_error
-from waltz.core.job_records import LINE_SECONDS, ProgressLines
+from waltz.core.jobs.records import LINE_SECONDS, ProgressLines
 from waltz.explainer.answers import explain_answer
 from waltz.explainer.arguments import ImageInput, check_regions, read_image_argument
 from waltz.explainer.cc_shap_summary import add_excesses

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from PIL import Image
 
-from waltz.core.devices import Device
 from waltz.core.downloads.urls import is_url
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import DECODER_KINDS, DTYPE_BYTES, TF32, ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder

@@ -18,7 +18,7 @@ from waltz.core.records import extend_record, to_row
 from waltz.core.schema import FILTERED, CandidateRecord, FilteredRecord
 
 if TYPE_CHECKING:
-    from waltz.core.devices import Device
+    from waltz.core.jobs.devices import Device
     from waltz.filters.nli import Inference
     from waltz.models.batches import ProgressCallback
     from waltz.models.text.causal import CausalModel

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import torch
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.foils.candidates import MakerOptions, Proposal, Slot
 from waltz.foils.sentence_scores import load_ranker
 from waltz.model_registry import ModelSpec

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from waltz.core.devices import Device
+from waltz.core.jobs.devices import Device
 from waltz.foils.candidates import MakerOptions
 from waltz.model_registry import ModelSpec
 from waltz.models.batches import ProgressCallback

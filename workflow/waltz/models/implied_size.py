@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from waltz.core.errors import UserError
-from waltz.core.memory import GB, count_usable_bytes
+from waltz.core.jobs.memory import GB, count_usable_bytes
 from waltz.model_registry import CHECKPOINT_SUFFIXES, DTYPE_BYTES, ModelSpec
 
 DEPTH = "num_hidden_layers"

@@ -13,8 +13,8 @@ from PIL import Image
 from waltz.consistency.cc_shap.dialogue import POST_HOC, PROMPT_KINDS
 from waltz.consistency.cc_shap.measure import find_shared_players
 from waltz.consistency.cc_shap.pair_attribution import count_suffix_players
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.prompts import render_prompt
 from waltz.evaluation.prompting.questions import Question

@@ -135,7 +135,7 @@ def _choose_skeleton_task(
 
 def _judge_server(spec: ModelSpec) -> Check:
     """Return the check of a model behind a server, which has to answer a first request."""
-    from waltz.core.devices import Device
+    from waltz.core.jobs.devices import Device
     from waltz.models.decoders import load_decoder
 
     try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from waltz.core.run_lock import StudyRun
+from waltz.core.jobs.run_lock import StudyRun
 
 STAGES = (
     "weights",

@@ -25,7 +25,7 @@ from waltz.core.downloads.lock_file import read_recorded
 from waltz.core.downloads.urls import is_url
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
-from waltz.core.job_records import describe_model_packages
+from waltz.core.jobs.records import describe_model_packages
 
 SUFFIX = ".run.json"
 WARNINGS = {

@@ -14,8 +14,8 @@ from transformers.image_utils import OPENAI_CLIP_MEAN, OPENAI_CLIP_STD
 from stand_ins.models import restated_albef as restated
 from stand_ins.models.tiny_albef import CONFIG, random_weights
 from stand_ins.models.tiny_encoders import ANSWERS, TEXTS, bert_tokenizer
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.core.text_diff import slice_span
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder

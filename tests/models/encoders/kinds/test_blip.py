@@ -13,8 +13,8 @@ import transformers
 from PIL import Image
 
 from stand_ins.models import tiny_towers
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import EncoderCoalitions, build_published_players

@@ -9,8 +9,8 @@ import transformers
 from PIL import Image
 
 from stand_ins.models.tiny_encoders import bert_tokenizer
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec, load_registry
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.base import compute_image_vector, compute_text_vector

@@ -16,9 +16,9 @@ from PIL import Image
 import waltz
 from stand_ins.models import tiny_decoders
 from waltz import model_registry
-from waltz.cli.eval import _resolve_model
-from waltz.core.devices import Device
+from waltz.cli.commands.eval import _resolve_model
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import (
     ModelSpec,
     compute_fingerprint,

@@ -9,8 +9,8 @@ from PIL import Image
 
 from stand_ins.models.tiny_encoders import TEXTS
 from stand_ins.models.tiny_open_clip import TEXT, VISION, draw_weights, write_open_clip
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.resolve_name import resolve_decoder, resolve_encoder

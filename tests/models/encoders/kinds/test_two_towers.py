@@ -11,8 +11,8 @@ from PIL import Image
 import waltz
 from stand_ins.models.tiny_encoders import build
 from stand_ins.models.tiny_towers import TOWERS, build_towers, siglip2
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import (

@@ -17,8 +17,8 @@ from stand_ins.models.tiny_vilbert_detector import (
     tiny_pyramid_weights,
 )
 from stand_ins.records import build_items
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.evaluation.alignment import build_alignment_record
 from waltz.fidelity import EQUATIONS, get_fidelity
 from waltz.model_registry import ModelSpec, list_encoder_kinds

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import waltz
 from waltz.core.errors import UserError, list_names, suggest_name
-from waltz.core.interrupts import RUN_SNAKEMAKE, delay_interrupts
+from waltz.core.jobs.interrupts import RUN_SNAKEMAKE, delay_interrupts
 
 CONFIG = Path("config")
 """Folder of the studies in a checkout."""

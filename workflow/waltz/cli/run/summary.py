@@ -8,8 +8,8 @@ from pathlib import Path
 
 import typer
 
+from waltz.cli.commands.tables import choose_profile, print_headline, select_profile
 from waltz.cli.output import create_console
-from waltz.cli.tables import choose_profile, print_headline, select_profile
 from waltz.reporting.tables.cells import count_cells, read_cells, select_compared
 from waltz.reporting.tables.declarations import TABLES
 

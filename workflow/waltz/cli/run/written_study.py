@@ -76,7 +76,7 @@ def check_lock(name: str, checkout: Path) -> None:
     """Refuse the name of a study whose lock another run holds, before the file of that study is
     overwritten.
     """
-    from waltz.core.run_lock import SNAKEMAKE_FOLDER, check_study_is_free
+    from waltz.core.jobs.run_lock import SNAKEMAKE_FOLDER, check_study_is_free
 
     try:
         check_study_is_free(name, checkout / SNAKEMAKE_FOLDER)

@@ -45,7 +45,7 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import parquet, result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_records import show_progress
+from waltz.core.jobs.records import show_progress
 from waltz.core.layout import Row
 from waltz.core.records import AnyRecord, convert_to_records
 from waltz.core.schema import (

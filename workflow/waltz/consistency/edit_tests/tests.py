@@ -41,7 +41,7 @@ from waltz.consistency.item_selection import (
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_records import show_progress
+from waltz.core.jobs.records import show_progress
 from waltz.core.schema import ConsistencyRecord, StoredExchange
 from waltz.evaluation.decoder_rows import is_right_answer
 from waltz.evaluation.decoder_tasks import open_dataset_images

@@ -17,7 +17,7 @@ from waltz.core.downloads.checksums import compute_sha256
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
-from waltz.core.job_records import Facts, build_run_record
+from waltz.core.jobs.records import Facts, build_run_record
 from waltz.core.layout import POSITION, Layout, Row
 from waltz.core.records import (
     AnyRecord,

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from waltz.core.errors import UserError
-from waltz.core.job_records import describe_model_packages, read_versions
+from waltz.core.jobs.records import describe_model_packages, read_versions
 
 FOLDER = ".store"
 """Folder of the cache files, next to the outputs."""

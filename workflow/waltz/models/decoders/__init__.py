@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import DECODER_KINDS, ModelSpec
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import torch
 import transformers
 from PIL import Image
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.core.files.resources import find_resource
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import (

@@ -15,8 +15,8 @@ import transformers
 from PIL import Image
 from tokenizers import AddedToken
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.checkpoint_file import find_checkpoint_file, read_settings
 from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 import transformers
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.decoder import PreparedImage, PromptLayout
 from waltz.models.decoders.language_model import (

@@ -4,8 +4,8 @@ import importlib
 from dataclasses import replace
 from typing import cast
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import (
     TF32,
     ModelSpec,

@@ -12,8 +12,8 @@ import torch
 import transformers
 from PIL import Image
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import (
     BERT_REVISION,
     BERT_TOKENIZER,

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.checkpoint_file import Settings, read_adjacent_settings
 from waltz.models.decoders import load_decoder

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 import transformers
 
-from waltz.core.devices import Device
 from waltz.core.digest import digest
 from waltz.core.errors import ItemError, UserError
 from waltz.core.files import result_cache
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.batches import Tokens, run_in_halves
 from waltz.models.forward_checks import (

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 import transformers
 
-from waltz.core.devices import Device
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.batches import (
     ProgressCallback,

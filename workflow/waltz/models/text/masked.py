@@ -15,11 +15,11 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-from waltz.core.devices import Device
 from waltz.core.digest import digest
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.archives import MODEL_CONFIG, extract_member
 from waltz.core.files.atomic import replace_folder
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.batches import (
     ProgressCallback,

@@ -15,7 +15,7 @@ from PIL import Image
 from tokenizers.processors import TemplateProcessing
 from transformers.image_utils import OPENAI_CLIP_MEAN, OPENAI_CLIP_STD
 
-from waltz.core.devices import Device
+from waltz.core.jobs.devices import Device
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
 from waltz.models import checkpoint_file

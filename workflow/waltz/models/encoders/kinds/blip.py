@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import transformers
 
-from waltz.core.devices import Device
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import (
     Fields,

@@ -9,7 +9,7 @@ import torch
 import transformers
 from PIL import Image
 
-from waltz.core.devices import Device
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import (
     PixelEncoder,

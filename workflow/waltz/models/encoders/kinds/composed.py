@@ -23,8 +23,8 @@ import torch
 import transformers
 from torch.nn.functional import normalize
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.checkpoint_file import load_weights, read_checkpoint
 from waltz.models.encoders.base import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 import transformers
 
-from waltz.core.devices import Device
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import (
     LateFusionEncoder,

@@ -17,12 +17,12 @@ import transformers
 from PIL import Image, ImageFilter
 from torch.nn.functional import normalize
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.user_modules import (
     find_module_file,
     search_folder,
 )
+from waltz.core.jobs.devices import Device
 from waltz.core.text_diff import WORD, Span
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText

@@ -9,7 +9,7 @@ from types import EllipsisType
 import torch
 import transformers
 
-from waltz.core.devices import Device
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import RegionEncoder, load_region_encoder
 from waltz.models.encoders.encoder import States, compute_log_odds

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 import transformers
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import (
     CLIP_REVISION,
     CLIP_TOKENIZER,

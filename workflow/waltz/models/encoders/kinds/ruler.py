@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.core.text_diff import WORD, Span
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.encoder import States, TokenizedText

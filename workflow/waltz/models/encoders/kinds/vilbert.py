@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.jobs.devices import Device
 from waltz.model_registry import VILBERT_DETECTOR_KIND, ModelSpec
 from waltz.models import checkpoint_file
 from waltz.models.encoders.base import (

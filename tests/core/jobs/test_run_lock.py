@@ -10,14 +10,14 @@ import time
 import psutil
 import pytest
 
-from waltz.core import run_lock
 from waltz.core.errors import UserError
-from waltz.core.interrupts import RUN_SNAKEMAKE
+from waltz.core.jobs import run_lock
+from waltz.core.jobs.interrupts import RUN_SNAKEMAKE
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from waltz.core.run_lock import hold_study
+from waltz.core.jobs.run_lock import hold_study
 folder = Path(sys.argv[1])
 hold_study("small", folder, locks=folder.glob("locks/*.lock"))
 print("held", flush=True)

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from waltz.cli.app import app
 from waltz.model_registry import load_scene_models
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_models_of_a_checkout_have_size_licence_and_path(monkeypatch):

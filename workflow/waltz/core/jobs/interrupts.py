@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 
 HIDE_INTERRUPTS = (
-    "from waltz.core.interrupts import hide_interrupts; hide_interrupts()\n"
+    "from waltz.core.jobs.interrupts import hide_interrupts; hide_interrupts()\n"
 )
 """First line of a program that shows no traceback when Ctrl-C stops it, also while it imports."""
 RUN_SNAKEMAKE = (

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from waltz.cli.commands.people import PORT, SERVER, ImagePrefix
 from waltz.cli.output import check_inputs, create_console
-from waltz.cli.people import PORT, SERVER, ImagePrefix
 from waltz.cli.run.checkout import CONFIG, find_checkout
 from waltz.cli.run.written_study import (
     check_images_exist,

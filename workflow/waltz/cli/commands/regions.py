@@ -14,7 +14,7 @@ import typer
 from waltz.cli.output import check_inputs, show_error
 from waltz.core.errors import UserError
 from waltz.core.files.safe_names import is_companion
-from waltz.core.memory import check_address_space
+from waltz.core.jobs.memory import check_address_space
 from waltz.model_registry import DETECTOR_CONFIGS, DETECTOR_KIND, VILBERT_DETECTOR_KIND
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _detect_regions(
     """
     import torch
 
-    from waltz.core.devices import lease_device
+    from waltz.core.jobs.devices import lease_device
     from waltz.models.regions import write_regions
 
     complete = True

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from waltz.core import devices
 from waltz.core.errors import UserError
+from waltz.core.jobs import devices
 
 FORK = multiprocessing.get_context("fork")
 

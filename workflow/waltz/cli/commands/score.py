@@ -11,7 +11,7 @@ import typer
 from waltz.cli.output import check_inputs, check_outputs, name_output
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file
-from waltz.core.memory import check_address_space
+from waltz.core.jobs.memory import check_address_space
 
 if TYPE_CHECKING:
     import numpy as np

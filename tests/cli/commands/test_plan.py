@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from stand_ins.yaml_files import read_yaml
 from waltz.cli.app import app
 
-CONFIG = Path(__file__).parents[2] / "config"
+CONFIG = Path(__file__).parents[3] / "config"
 
 
 def run(*arguments):

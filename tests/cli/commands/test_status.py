@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from waltz.cli.app import app
-from waltz.core import run_lock
+from waltz.core.jobs import run_lock
 
 HEAD = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan\n"
 DONE = "results/mine/benchmark/zoo.parquet\t-\titems\t-\tok\tno update\n"
@@ -47,7 +47,7 @@ def snakemake(monkeypatch):
         calls.append(arguments)
         return subprocess.CompletedProcess(arguments, 0, HEAD + DONE + MISSING, "")
 
-    monkeypatch.setattr("waltz.cli.status.start_snakemake", start)
+    monkeypatch.setattr("waltz.cli.commands.status.start_snakemake", start)
     return calls
 
 
@@ -113,7 +113,9 @@ def test_a_snakemake_that_failed_is_named_with_its_fault(
 ):
     write_study(checkout / "config" / "mine.yaml")
     result = subprocess.CompletedProcess([], 1, "", output)
-    monkeypatch.setattr("waltz.cli.status.start_snakemake", lambda *_, **__: result)
+    monkeypatch.setattr(
+        "waltz.cli.commands.status.start_snakemake", lambda *_, **__: result
+    )
     assert (
         run("mine").output
         == f"waltz: snakemake --config study=mine --summary --: failed: {fault}\n"
@@ -180,7 +182,9 @@ def test_copied_results_are_explained(checkout, monkeypatch):
     write_study(checkout / "config" / "mine.yaml")
     old = "results/mine/benchmark/a.parquet\t-\titems\t-\tupdated input files\tupdate pending\n"
     result = subprocess.CompletedProcess([], 0, HEAD + DONE + old, "")
-    monkeypatch.setattr("waltz.cli.status.start_snakemake", lambda *_, **__: result)
+    monkeypatch.setattr(
+        "waltz.cli.commands.status.start_snakemake", lambda *_, **__: result
+    )
     advice = "snakemake --touch --cores 1 --config study=mine\n"
     assert advice in run("mine").output
     # The record of another checkout was copied as well: its study is the one in this checkout.

@@ -25,7 +25,7 @@ from waltz.cli.explanations import (
 )
 from waltz.cli.output import check_outputs
 from waltz.core.errors import UserError, check_name
-from waltz.core.memory import check_address_space
+from waltz.core.jobs.memory import check_address_space
 
 if TYPE_CHECKING:
     from waltz.attribution.prompt_attribution import PromptSettings
@@ -199,7 +199,7 @@ def explain_prompts_command(
 
     import torch
 
-    from waltz.core.devices import lease_device
+    from waltz.core.jobs.devices import lease_device
     from waltz.explainer.explainer import Explainer
     from waltz.explainer.queries import ReadyPrompts
 

@@ -372,7 +372,7 @@ def _fill_in_images(rows: Rows, images: Path, model: str, revision: str) -> None
     """
     import numpy as np
 
-    from waltz.core.devices import lease_device
+    from waltz.core.jobs.devices import lease_device
     from waltz.model_registry import ModelSpec
     from waltz.models.encoders import load_encoder
     from waltz.models.encoders.base import compute_image_vector, compute_text_vector

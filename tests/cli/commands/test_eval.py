@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from waltz.cli.app import app
 from waltz.cli.eval_results import read_result_rows
-from waltz.core import run_lock
 from waltz.core.files import parquet
+from waltz.core.jobs import run_lock
 from waltz.core.schema import METRICS, SHARES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CLIP = ROOT / "resources" / "scenes" / "models" / "clip"
 HEADER = "image,caption,foil\n"
 

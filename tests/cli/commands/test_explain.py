@@ -20,7 +20,7 @@ from stand_ins.models import tiny_clip
 from waltz import Explainer
 from waltz.cli.app import app
 
-SCENES = Path(__file__).parents[2] / "resources" / "scenes" / "models" / "clip"
+SCENES = Path(__file__).parents[3] / "resources" / "scenes" / "models" / "clip"
 SHORT = "a dog sees"
 LONG = "there is a big red ball beside the dog on the box"
 

@@ -29,7 +29,7 @@ from waltz.cli.explanations import (
 )
 from waltz.cli.output import check_outputs
 from waltz.core.errors import UserError
-from waltz.core.memory import check_address_space
+from waltz.core.jobs.memory import check_address_space
 
 if TYPE_CHECKING:
     from waltz.explainer.request import ExplainOptions, Request
@@ -145,7 +145,7 @@ def explain_command(
 
     import torch
 
-    from waltz.core.devices import lease_device
+    from waltz.core.jobs.devices import lease_device
     from waltz.explainer.arguments import read_image_argument
     from waltz.explainer.explainer import Explainer
     from waltz.explainer.request import Request

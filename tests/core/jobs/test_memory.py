@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.memory import check_address_space, count_usable_bytes
+from waltz.core.jobs.memory import check_address_space, count_usable_bytes
 
 LIMIT = 1_500_000_000
 

@@ -12,7 +12,7 @@ import typer
 
 from waltz.cli.output import show_error
 from waltz.core.errors import UserError
-from waltz.core.memory import check_address_space
+from waltz.core.jobs.memory import check_address_space
 from waltz.core.text_diff import Span, fold_text, slice_span
 from waltz.instruments import RANKER, SHORT_NAMES, TEXT_INPUTS
 
@@ -89,7 +89,7 @@ def foil_command(
 
 def _load_ranker() -> ScoreTexts | None:
     """Load the language model that ranks foils, on the CPU; its package is downloaded once."""
-    from waltz.core.devices import Device
+    from waltz.core.jobs.devices import Device
     from waltz.foils.sentence_scores import load_ranker
     from waltz.model_registry import load_registry
     from waltz.models.batches import ignore_progress

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from waltz.cli.app import app
-from waltz.cli.paper import find_paper_table
+from waltz.cli.commands.paper import find_paper_table
 from waltz.core.errors import UserError
 from waltz.reporting.tables.cells import Cell, format_csv
 

@@ -11,8 +11,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from waltz.cli.app import app
-from waltz.cli.build import _fetch_judges, _print_funnel, _write_tasks
-from waltz.cli.people import SERVER
+from waltz.cli.commands.build import _fetch_judges, _print_funnel, _write_tasks
+from waltz.cli.commands.people import SERVER
 from waltz.cli.run.written_study import plan_study
 from waltz.core.errors import UserError
 from waltz.core.records import write_records
@@ -24,7 +24,7 @@ from waltz.plan.built_study import (
     omit_filters,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_filters_without_weights_are_found(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise UserError("study build-c did not end")
 
-    monkeypatch.setattr("waltz.cli.build.run_written_study", fail)
+    monkeypatch.setattr("waltz.cli.commands.build.run_written_study", fail)
     assert _fetch_judges(study, plan, tmp_path, 1) == list(FILTERS)
     nli = study["filters"]["nli"]
     for file in plan.models.fetched.intersection(plan.models.list_files(nli)):

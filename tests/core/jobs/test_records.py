@@ -8,7 +8,7 @@ import os
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.job_records import log_job, show_progress, write_record
+from waltz.core.jobs.records import log_job, show_progress, write_record
 
 
 def test_a_user_error_is_one_line_without_traceback(tmp_path, capsys):

@@ -10,14 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from waltz.core import job_server
+from waltz.core.jobs import server
 from waltz.snakemake_compat import can_fork
 
-WORKFLOW = Path(job_server.__file__).parents[2]
+WORKFLOW = Path(server.__file__).parents[3]
 RUN = """
 import subprocess, sys
 from types import SimpleNamespace
-from waltz.core import job_server
+from waltz.core.jobs import server
 from waltz.snakemake_compat import patch_script_class
 
 class Script(SimpleNamespace):
@@ -25,7 +25,7 @@ class Script(SimpleNamespace):
         print("a new interpreter")
 
 if __name__ == "__main__":
-    job_server.LIBRARIES = ("wave",)  # a module that nothing else imports
+    server.LIBRARIES = ("wave",)  # a module that nothing else imports
     ready = patch_script_class(Script)
     none = dict.fromkeys(("conda_env", "container_img", "env_modules", "shadow_dir", "bench_record"))
     for threads, file in [(2, sys.argv[1]), *((1, file) for file in sys.argv[1:])]:
@@ -38,7 +38,7 @@ if __name__ == "__main__":
 JOB = """
 import atexit, json, os, sys, tempfile
 atexit.register(print, "at exit", flush=True)
-names = {"wave", "waltz.core.job_server", "waltz.core.schema"} & set(sys.modules)
+names = {"wave", "waltz.core.jobs.server", "waltz.core.schema"} & set(sys.modules)
 print(json.dumps([__name__, os.environ["TMPDIR"] == __file__ + ".tmp", sorted(names)]), flush=True)
 """
 
@@ -66,9 +66,9 @@ def test_scripts_with_needs_of_their_own_get_a_new_interpreter(changes):
 
 def test_jobs_on_a_gpu_get_a_new_interpreter(monkeypatch, tmp_path):
     on_gpu = script(resources={"gpu": 1})
-    monkeypatch.setattr(job_server, "GPU_FILES", [str(tmp_path / "none")])
+    monkeypatch.setattr(server, "GPU_FILES", [str(tmp_path / "none")])
     assert can_fork(on_gpu)
-    monkeypatch.setattr(job_server, "GPU_FILES", [str(tmp_path)])
+    monkeypatch.setattr(server, "GPU_FILES", [str(tmp_path)])
     assert not can_fork(on_gpu)
     assert can_fork(script(resources={"gpu": 0}))
 
@@ -95,7 +95,7 @@ def test_forked_scripts_find_the_libraries_imported_and_nothing_of_waltz(tmp_pat
     )
     cold, facts, at_exit, *failures = run.stdout.splitlines()
     assert cold == "a new interpreter"
-    assert json.loads(facts) == ["__main__", True, ["waltz.core.job_server", "wave"]]
+    assert json.loads(facts) == ["__main__", True, ["waltz.core.jobs.server", "wave"]]
     assert at_exit == "at exit"
     assert failures == ["failed with 3", "failed with -9"]
     assert not run.stderr
@@ -107,10 +107,10 @@ def test_a_folder_of_temporary_files_with_a_long_path_is_one_line(tmp_path):
     long.mkdir()
     (tmp_path / "run.py").write_text(
         "import time\n"
-        "from waltz.core import job_server\n"
+        "from waltz.core.jobs import server\n"
         "if __name__ == '__main__':\n"
-        "    job_server.LIBRARIES = ()\n"
-        "    print(job_server.start_job_server().ready.wait(5))\n"
+        "    server.LIBRARIES = ()\n"
+        "    print(server.start_job_server().ready.wait(5))\n"
     )
     run = subprocess.run(
         [sys.executable, tmp_path / "run.py"],

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from waltz.core.devices import Device, lease_device
-from waltz.core.job_records import log_job
+from waltz.core.jobs.devices import Device, lease_device
+from waltz.core.jobs.records import log_job
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from waltz.core.errors import UserError, suggest_or_list
 from waltz.core.files.resources import shorten_path
 
 if TYPE_CHECKING:
-    from waltz.core.run_lock import StudyRun
+    from waltz.core.jobs.run_lock import StudyRun
     from waltz.reporting.progress import Progress
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -63,7 +63,7 @@ def status_command(
         _print_last_run(study)
         return
     with chdir(find_checkout()):
-        from waltz.core.run_lock import read_last_run
+        from waltz.core.jobs.run_lock import read_last_run
         from waltz.plan.build_plan import build_plan
         from waltz.plan.read_study import read_study_files
         from waltz.reporting.progress import find_progress
@@ -99,7 +99,11 @@ def _print_last_run(study: str | None) -> None:
     Raises:
         UserError: The study was not run in this checkout.
     """
-    from waltz.core.run_lock import SNAKEMAKE_FOLDER, find_last_study, read_last_run
+    from waltz.core.jobs.run_lock import (
+        SNAKEMAKE_FOLDER,
+        find_last_study,
+        read_last_run,
+    )
 
     folder = find_checkout() / SNAKEMAKE_FOLDER
     # The file of a study has its name.
@@ -153,7 +157,7 @@ def _find_files(study: str | None) -> list[Path]:
     Raises:
         UserError: The study has no file.
     """
-    from waltz.core.run_lock import find_last_study, read_last_run
+    from waltz.core.jobs.run_lock import find_last_study, read_last_run
 
     if study and is_study_file(study):
         return [Path(study)]
@@ -258,7 +262,7 @@ def _print_advice(
     """Print the next command: it shows the results of a study that is done, or continues a study
     that is not.
     """
-    from waltz.core.run_lock import build_unlock_command
+    from waltz.core.jobs.run_lock import build_unlock_command
 
     if _is_done(progress):
         # Only the targets are done; the whole study may not be.

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
 from waltz.core.files.locks import build_lock
-from waltz.core.interrupts import RUN_SNAKEMAKE
+from waltz.core.jobs.interrupts import RUN_SNAKEMAKE
 
 SNAKEMAKE_FOLDER = Path(".snakemake")
 """Folder of Snakemake's records, relative to the working directory."""

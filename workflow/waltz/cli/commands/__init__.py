@@ -1,0 +1,1 @@
+"""Subcommands of `waltz`, one module each."""
