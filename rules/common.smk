@@ -39,13 +39,13 @@ from pathlib import Path
 from waltz import __version__, snakemake_compat
 from waltz.cli.run import explain, targets
 from waltz.cli.run.summary import print_run_summary
-from waltz.core.jobs import run_lock
-from waltz.core.jobs.server import has_gpu_driver
 from waltz.core.digest import digest, digest_files
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.core.files.resources import find_in_checkout, locate_in_package
+from waltz.core.jobs import run_lock
 from waltz.core.jobs.memory import check_address_space
+from waltz.core.jobs.server import has_gpu_driver
 from waltz.core.redaction import redact_urls
 from waltz.evaluation.prompting.prompt_files import check_prompts
 from waltz.export.plan import ExportPlan

@@ -1,5 +1,6 @@
 """Scoring pairs: rulers for what is known in closed form, and the scenes' CLIP on drawn scenes."""
 
+import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -241,6 +242,20 @@ def test_out_of_memory_halves_and_gives_the_same(folder):
             for encoder in (watched(), watched(most_pairs=1))
         ]
     assert scores[0] == scores[1]
+
+
+def test_images_are_loaded_in_the_threads_of_the_job(folder, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    both_load = threading.Barrier(2, timeout=30)
+
+    def load(name):
+        both_load.wait()
+        return load_image(images, name)
+
+    pairs = [("one.png", "a"), ("two.png", "a")]
+    with open_images(folder) as images:
+        scores = compute_pair_scores(watched(), pairs, load)
+    assert [scores[pair].error for pair in pairs] == [None, None]
 
 
 def test_a_logit_that_is_no_number_is_an_error(folder):

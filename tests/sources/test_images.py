@@ -6,6 +6,8 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +290,20 @@ def test_members_that_point_outside_are_skipped(tmp_path: Path) -> None:
         assert check_images(source, outside) == [
             ImageFault(name, "is missing") for name in outside
         ]
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_threads_share_a_source(tmp_path: Path, container: Container) -> None:
+    gray = {
+        f"{level}.png": encoded(plain((level, level, level), size=(200, 200)))
+        for level in range(250)
+    }
+    with (
+        open_images(container(tmp_path, gray)) as source,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        images = list(pool.map(partial(load_image, source), gray))
+    assert [image.getpixel((0, 0))[0] for image in images] == list(range(250))
 
 
 def test_links_in_a_tar_are_skipped(tmp_path: Path) -> None:

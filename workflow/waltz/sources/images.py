@@ -6,6 +6,7 @@ import csv
 import io
 import re
 import tarfile
+import threading
 import unicodedata
 import warnings
 import zipfile
@@ -74,7 +75,7 @@ MAX_BYTES = 256 * 1024 * 1024
 class ImageSource:
     """An open folder or archive of images.
 
-    It cannot be shared between processes: each process opens the folder or archive itself.
+    Threads can share it, processes cannot: each process opens the folder or archive itself.
 
     Attributes:
         path: The folder or archive.
@@ -202,11 +203,18 @@ def _open_zip(path: Path, archive: zipfile.ZipFile) -> ImageSource:
 def _open_tar(path: Path, tar: tarfile.TarFile) -> ImageSource:
     infos = [info for info in _open_archive(path, tar.getmembers) if info.isreg()]
     entries = {info.name: info for info in infos}
+    # All members are read through one position in the file, which threads must not move at once.
+    lock = threading.Lock()
+
+    def read(name: str) -> bytes:
+        with lock:
+            return _read_tar_member(tar, entries[name])
+
     return ImageSource(
         path,
         _group_by_stem(info.name for info in infos),
         lambda name: entries[name].size,
-        lambda name: _read_tar_member(tar, entries[name]),
+        read,
     )
 
 

@@ -2,8 +2,11 @@
 
 Each image and each text of a block is encoded once, without padding."""
 
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -23,6 +26,7 @@ from waltz.models.batches import (
     ignore_progress,
     transfer_together,
 )
+from waltz.models.encoders.base import PixelEncoder
 from waltz.models.encoders.encoder import (
     Encoder,
     States,
@@ -200,7 +204,8 @@ def _read_inputs(
     encoder: Encoder, block: list[Pair], load_image: Callable[[str], ImageOrRegions]
 ) -> _Inputs:
     """Return the images and tokenized texts of a block."""
-    images, image_errors = _try_each(load_image, [name for name, _ in block])
+    names = [name for name, _ in block]
+    images, image_errors = _try_each(load_image, names, torch.get_num_threads())
     texts, text_errors = _try_each(encoder.tokenize, [text for _, text in block])
     return _Inputs(images, texts, image_errors, text_errors)
 
@@ -255,9 +260,7 @@ def _compute_outputs(
     """Return outputs of pairs, float64 of shape (pairs, numbers)."""
     # States of each image; images of one shape pass the encoder together.
     image_states: dict[str, States] = {}
-    prepared = {}
-    for name in dict.fromkeys(name for name, _ in batch):
-        prepared[name] = encoder.prepare_image(cast(Image.Image, inputs.images[name]))
+    prepared = _prepare_images(encoder, [name for name, _ in batch], inputs.images)
     for names in _group_by_shape(
         list(prepared), lambda name: prepared[name].shape, encoder.images_per_batch
     ):
@@ -300,20 +303,58 @@ def _compute_outputs(
     return np.array([numbers[pair] for pair in batch], dtype=np.float64)
 
 
+def _prepare_images(
+    encoder: Encoder, names: Sequence[str], images: Mapping[str, ImageOrRegions]
+) -> dict[str, torch.Tensor]:
+    """Return the prepared image of each distinct name."""
+    distinct_names = list(dict.fromkeys(names))
+    # Regions may come from a detector, which has memory for one image at a time.
+    threads = 1
+    if isinstance(encoder, PixelEncoder):
+        threads = torch.get_num_threads()
+
+    def prepare(name: str) -> torch.Tensor:
+        return encoder.prepare_image(cast(Image.Image, images[name]))
+
+    prepared = _map_in_threads(prepare, distinct_names, threads)
+    return dict(zip(distinct_names, prepared, strict=True))
+
+
 def _try_each(
-    function: Callable[[str], Value], names: list[str]
+    function: Callable[[str], Value], names: Sequence[str], threads: int = 1
 ) -> tuple[dict[str, Value], dict[str, str]]:
     """Return the function's result for each distinct name, and its error for each name that it
     refuses.
     """
+    distinct_names = list(dict.fromkeys(names))
+    outcomes = _map_in_threads(partial(_try_call, function), distinct_names, threads)
     results: dict[str, Value] = {}
     errors: dict[str, str] = {}
-    for name in dict.fromkeys(names):
-        try:
-            results[name] = function(name)
-        except UserError as error:
-            errors[name] = str(error)
+    for name, outcome in zip(distinct_names, outcomes, strict=True):
+        if isinstance(outcome, UserError):
+            errors[name] = str(outcome)
+        else:
+            results[name] = outcome
     return results, errors
+
+
+def _try_call(function: Callable[[str], Value], name: str) -> Value | UserError:
+    """Return the function's result, or its error if it refuses the name."""
+    try:
+        return function(name)
+    except UserError as error:
+        return error
+
+
+def _map_in_threads(
+    function: Callable[[str], Value], names: Sequence[str], threads: int
+) -> list[Value]:
+    """Return the function's result for each name. Decoding and resizing let other threads run, so
+    that a GPU waits less for images.
+    """
+    # Each thread would restore the filters of warnings that another one set.
+    with warnings.catch_warnings(action="ignore"), ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, names))
 
 
 def _group_by_shape(
