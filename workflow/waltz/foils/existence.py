@@ -47,7 +47,8 @@ from waltz.foils.english.numerals import (
 )
 from waltz.foils.english.parsing import parse_rows
 from waltz.foils.english.patterns import TokenPattern
-from waltz.foils.english.quantifiable import LARGE_QUANTITIES, has_doubtful_verb
+from waltz.foils.english.quantifiable.doubtful_verbs import has_doubtful_verb
+from waltz.foils.english.quantifiable.quantities import LARGE_QUANTITIES
 from waltz.foils.english.statements import (
     IS_ARE,
     TIME_UNITS,

@@ -34,13 +34,9 @@ from waltz.foils.english.noun_phrases import (
 from waltz.foils.english.nouns import Number, pluralize, singularize
 from waltz.foils.english.parsing import parse_rows
 from waltz.foils.english.patterns import TokenPattern
-from waltz.foils.english.quantifiable import (
-    explain_refusal,
-    find_text_fault,
-    is_in_wordnet,
-    is_possession,
-    resolve_pronouns,
-)
+from waltz.foils.english.quantifiable.noun_kinds import is_in_wordnet
+from waltz.foils.english.quantifiable.pronouns import is_possession, resolve_pronouns
+from waltz.foils.english.quantifiable.refusals import explain_refusal, find_text_fault
 from waltz.foils.english.sentences import capitalize
 from waltz.sources.records import CaptionRecord
 

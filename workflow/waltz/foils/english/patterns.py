@@ -1,9 +1,9 @@
 """Patterns of single tokens of a parse, so that a linguistic rule is a table of patterns."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from spacy.tokens import Token
+from spacy.tokens import Span, Token
 
 
 @dataclass(frozen=True)
@@ -66,3 +66,10 @@ class TokenPattern:
 def matches_one_of(token: Token, patterns: Iterable[TokenPattern]) -> bool:
     """Return True for a token that at least one of several patterns matches."""
     return any(pattern.matches(token) for pattern in patterns)
+
+
+def contains_one_of(
+    tokens: Sequence[Token] | Span, patterns: Iterable[TokenPattern]
+) -> bool:
+    """Return True where at least one of several patterns matches at least one token."""
+    return any(pattern.matches_any(tokens) for pattern in patterns)

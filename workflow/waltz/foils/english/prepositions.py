@@ -11,7 +11,7 @@ from spacy.tokens import Doc, Span, Token
 from waltz.foils.english.nouns import singularize
 from waltz.foils.english.numerals import is_denied, is_quoted
 from waltz.foils.english.patterns import TokenPattern, matches_one_of
-from waltz.foils.english.quantifiable import is_abstract
+from waltz.foils.english.quantifiable.noun_kinds import is_abstract
 from waltz.foils.english.wordnet import read_words
 
 BESIDE = ("far from", "inside", "on top of", "under")
