@@ -5,7 +5,7 @@ Without such questions, statements are built from COCO captions: things that sev
 image mention exist, and things of the same kind that no caption mentions are taken not to exist.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from spacy.tokens import Doc
 
@@ -85,6 +85,9 @@ LIKENESSES = frozenset((
 """Words by which a caption names a thing that need not exist ("looks like a horse", "in the shape of
 a fish").
 """
+DEPICTION = TokenPattern(words=DEPICTIONS | LIKENESSES)
+LARGE_QUANTITY = TokenPattern(words=LARGE_QUANTITIES)
+AFTER_NUMERAL = TokenPattern(words=NO_COUNT_AFTER)
 NO_THINGS = frozenset((
     "face", "item", "items", "object", "objects", "picture", "pictures", "places", "process", "size", "sizes", "thing",
     "things", "types", "kinds", "sorts", "directions", "expression", "smile", "pose", "poses",
@@ -190,46 +193,90 @@ def _explain_no_statement(phrase: NounPhrase) -> str | None:
     """Return the reason why a caption does not show that there is the thing of a noun phrase, or
     that it can be counted; None where it does.
     """
-    head = phrase.head
-    if is_denied(head) or is_quoted(head) or explain_rejection(phrase) is not None:
-        return NOT_ASSERTED
-    for token in (*head.ancestors, *head.doc[phrase.start : head.i]):
-        if token.lower_ in DEPICTIONS or token.lower_ in LIKENESSES:
-            return NOT_ASSERTED
-    is_singular = SINGULAR.matches(head) and ARTICLE.matches(phrase.first_word)
-    # "Broccoli" and "police" are tagged as plurals.
-    is_plural = PLURAL.matches(head) and has_other_singular(head.lower_)
-    # "A skateboarder doing tricks", of which the parser makes one phrase.
-    is_plural = is_plural and not ARTICLE.matches(phrase.first_word)
-    if not is_singular and not is_plural:
-        return UNCOUNTED
-    if head.lower_ in NO_THINGS or OF.matches_any(head.children):
-        return NO_THING
-    if _is_measure(phrase):
-        return NO_THING
-    # "Platform 9 trains", "two story houses"
-    words = head.doc[phrase.stem : head.i]
-    follows_numeral = NUMERAL.matches_any(phrase.determiners[-1:])
-    if follows_numeral and any(word.lower_ in NO_COUNT_AFTER for word in words[:1]):
-        return UNCOUNTED
-    if not SIMPLE_MODIFIER.matches_all(words) or has_doubtful_verb(phrase):
-        return UNCOUNTED
-    if UNNAMED.matches_any(words):
-        return NO_THING
+    for reason, applies in NO_STATEMENT:
+        if applies(phrase):
+            return reason
     return None
+
+
+def _is_denied(phrase: NounPhrase) -> bool:
+    """Return True for what is denied, quoted, or spoken of without a quantity ("without a dog")."""
+    if is_denied(phrase.head) or is_quoted(phrase.head):
+        return True
+    return explain_rejection(phrase) is not None
+
+
+def _is_depicted(phrase: NounPhrase) -> bool:
+    """Return True for what is shown or only resembled ("a statue of a horse", "looks like a horse")."""
+    modifiers = phrase.head.doc[phrase.start : phrase.head.i]
+    return DEPICTION.matches_any((*phrase.head.ancestors, *modifiers))
+
+
+def _is_uncounted(phrase: NounPhrase) -> bool:
+    """Return True for a singular without an article, and for a plural with one or without a singular."""
+    noun = phrase.head
+    has_article = ARTICLE.matches(phrase.first_word)
+    if SINGULAR.matches(noun):
+        return not has_article
+    if not PLURAL.matches(noun):
+        return True
+    # "A skateboarder doing tricks", of which the parser makes one phrase.
+    if has_article:
+        return True
+    # "Broccoli" and "police" are tagged as plurals.
+    return not has_other_singular(noun.lower_)
+
+
+def _names_no_thing(phrase: NounPhrase) -> bool:
+    """Return True for a noun that names no thing, or one with "of" ("a picture", "a slice of pizza")."""
+    if phrase.head.lower_ in NO_THINGS or OF.matches_any(phrase.head.children):
+        return True
+    return _is_measure(phrase)
+
+
+def _has_numbered_modifier(phrase: NounPhrase) -> bool:
+    """Return True for a numeral that belongs to a modifier ("two story houses")."""
+    if not NUMERAL.matches_any(phrase.determiners[-1:]):
+        return False
+    modifiers = phrase.words[:-1]
+    return AFTER_NUMERAL.matches_any(modifiers[:1])
+
+
+def _has_unclear_words(phrase: NounPhrase) -> bool:
+    """Return True for words that are no plain modifiers, and near a verb that the parser misread."""
+    if not SIMPLE_MODIFIER.matches_all(phrase.words[:-1]):
+        return True
+    return has_doubtful_verb(phrase)
+
+
+def _is_named_by_contrast(phrase: NounPhrase) -> bool:
+    """Return True for a thing that is named by what a statement lacks ("other items")."""
+    return UNNAMED.matches_any(phrase.words[:-1])
 
 
 def _is_measure(phrase: NounPhrase) -> bool:
     """Return True for a unit with a number, a decade, and a noun behind "dozen" ("30,000 feet", "in
     his forties").
     """
-    noun = phrase.head.lower_
-    words = {token.lower_ for token in phrase.words}
-    if words & LARGE_QUANTITIES:
+    if LARGE_QUANTITY.matches_any(phrase.words):
         return True
-    is_unit = not UNITS.isdisjoint((noun, pluralize(noun)))
-    has_numeral = NUMERAL.matches_any(phrase.determiners)
-    return singularize(noun) in TENS or (is_unit and has_numeral)
+    noun = phrase.head.lower_
+    if singularize(noun) in TENS:
+        return True
+    is_unit = noun in UNITS or pluralize(noun) in UNITS
+    return is_unit and NUMERAL.matches_any(phrase.determiners)
+
+
+NO_STATEMENT: tuple[tuple[str, Callable[[NounPhrase], bool]], ...] = (
+    (NOT_ASSERTED, _is_denied),
+    (NOT_ASSERTED, _is_depicted),
+    (UNCOUNTED, _is_uncounted),
+    (NO_THING, _names_no_thing),
+    (UNCOUNTED, _has_numbered_modifier),
+    (UNCOUNTED, _has_unclear_words),
+    (NO_THING, _is_named_by_contrast),
+)
+"""Reasons why a phrase gives no statement, each with its condition; the first that holds decides."""
 
 
 def _state_phrase(phrase: NounPhrase) -> Statement:

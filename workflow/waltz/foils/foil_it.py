@@ -137,17 +137,22 @@ def _explain_no_exchange(tokens: Sequence[Token]) -> str | None:
     """Return the reason why another noun would give no grammatical or no false text; None where it
     would.
     """
-    for token in tokens:
-        if is_denied(token) or is_quoted(token):
-            return NOT_ASSERTED
-        # "A bowl of soup", but not "a dog of his"
-        if token.lower_ in CONTAINERS and OF.matches_any(token.children):
-            return CONTAINER
-        # "Eats cake", "suit and tie"
-        if SINGULAR.matches(token) and not DETERMINER.matches_any(token.children):
-            return WITHOUT_ARTICLE
-        if token.lower_ in MASS_NOUNS:
-            return WITHOUT_ARTICLE
+    reasons = map(_explain_kept_noun, tokens)
+    return next(filter(None, reasons), None)
+
+
+def _explain_kept_noun(noun: Token) -> str | None:
+    """Return the reason why a noun of the text cannot be exchanged; None where it can."""
+    if is_denied(noun) or is_quoted(noun):
+        return NOT_ASSERTED
+    # "A bowl of soup", but not "a dog of his"
+    if noun.lower_ in CONTAINERS and OF.matches_any(noun.children):
+        return CONTAINER
+    if noun.lower_ in MASS_NOUNS:
+        return WITHOUT_ARTICLE
+    # "Eats cake", "suit and tie"
+    if SINGULAR.matches(noun) and not DETERMINER.matches_any(noun.children):
+        return WITHOUT_ARTICLE
     return None
 
 

@@ -46,6 +46,12 @@ NO_COUNT_BEFORE = frozenset((
 ))  # fmt: skip
 SHARE_OF = TokenPattern(words=("average", "maximum", "minimum", "out", "sum", "total"))
 """Words behind which "of" and a numeral are a bound, a sum or a share ("three out of four")."""
+SPOILING_WORDS = (
+    TokenPattern(words=NO_COUNT_BEFORE),
+    TokenPattern(words=("of",), head=SHARE_OF),
+    NUMERAL,
+    NAME,
+)
 PLACES = frozenset(("about", "around", "at", "over", "past", "to", "under"))
 """Words that are prepositions of place as often as estimates ("over two bridges")."""
 # "two or three dogs", "two to three", "two and a half", "two dozen".
@@ -83,6 +89,8 @@ RESUMING_WORDS = (
 DENYING = TokenPattern(
     words=("no", "not", "n't", "without", "never", "neither", "nor", "none")
 )
+DIGITS = re.compile("[1-9][0-9]?")
+"""Numerals in digits that may count: to 99, as longer ones are years, prices or sizes."""
 NUMBER_SIGN = re.compile(r"no\.\s*\d", re.IGNORECASE)
 SUBJECT = TokenPattern(relations=("nsubj", "nsubjpass"))
 HYPOTHETICAL = TokenPattern(words=("if", "would", "could", "might", "may"))
@@ -136,12 +144,11 @@ def find_counts(doc: Doc) -> Iterator[Count | Refusal]:
 def read_numeral(token: Token) -> int | None:
     """Return the number of a word that is a numeral from two on; None for any other word."""
     word = token.lower_
-    number = NUMBERS.get(word)
-    if word.isdecimal() and word.isascii() and len(word) <= 2:
+    if DIGITS.fullmatch(word):
         number = int(word)
-    if number is None or number < 2 or word.startswith("0"):
-        return None
-    return number
+    else:
+        number = NUMBERS.get(word, 0)
+    return number if number >= 2 else None
 
 
 def _build_count(numeral: Token) -> Count | Refusal:
@@ -194,19 +201,24 @@ def _ends_count(token: Token) -> bool:
 def _spoils_count(before: Token, numeral: Token) -> bool:
     """Return True for a word that, before a numeral, makes it no count."""
     if before.lower_ in PLACES:
-        # "Around two dogs" is an estimate at the start of its phrase; "walks around two dogs" is
-        # a place where the preposition governs the noun.
-        governs_noun = before == numeral.head.head and before.dep_ == "prep"
-        return before.i == 0 or not governs_noun
-    if before.lower_ in NO_COUNT_BEFORE or NUMERAL.matches(before):
+        return not _is_place(before, numeral)
+    if matches_one_of(before, SPOILING_WORDS):
         return True
-    if before.lower_ == "of" and SHARE_OF.matches(before.head):
+    # "#2", "B-2"
+    if not before.whitespace_:
         return True
-    if not before.whitespace_:  # "#2", "B-2"
-        return True
-    if numeral.text.isdigit() and NOUN.matches(before):
-        return True
-    return NAME.matches(before)
+    # "table 5"
+    return NOUN.matches(before) and bool(numeral.text.isdigit())
+
+
+def _is_place(before: Token, numeral: Token) -> bool:
+    """Return True for a preposition of place, which governs the noun ("walks around two dogs"), and
+    False for an estimate ("around two dogs").
+    """
+    if before.i == 0:
+        return False
+    governs_noun: bool = before == numeral.head.head
+    return governs_noun and before.dep_ == "prep"
 
 
 def _find_noun(numeral: Token) -> Token:
@@ -256,18 +268,22 @@ def is_denied(noun: Token) -> bool:
     # "no more than two cats"
     if any(map(_denies, noun.doc[noun.left_edge.i : noun.i])):
         return True
-    for token in (noun, *noun.ancestors):
-        # "Two chairs without cushions" denies no chairs.
-        before = [child for child in token.children if child.i < noun.i]
-        if any(map(_denies, (token, *before))):
-            return True
-        # "No man has two hats", "neither dog is on a leash"
-        subject = SUBJECT.find(before)
-        if subject is not None and any(map(_denies, (subject, *subject.children))):
-            return True
-        if HYPOTHETICAL.matches_any(before):
-            return True
-    return False
+    return any(_denies_later_noun(word, noun) for word in (noun, *noun.ancestors))
+
+
+def _denies_later_noun(governor: Token, noun: Token) -> bool:
+    """Return True where a word above a noun, or the noun, has a negation or condition before it."""
+    # "Two chairs without cushions" denies no chairs.
+    words_before = [child for child in governor.children if child.i < noun.i]
+    if any(map(_denies, (governor, *words_before))):
+        return True
+    if HYPOTHETICAL.matches_any(words_before):
+        return True
+    # "No man has two hats", "neither dog is on a leash"
+    subject = SUBJECT.find(words_before)
+    if subject is None:
+        return False
+    return any(map(_denies, (subject, *subject.children)))
 
 
 def is_quoted(token: Token) -> bool:

@@ -183,36 +183,53 @@ def _refuse(doc: Doc, verb: Token) -> Refusal | None:
     """Return the refusal of a caption that has no main clause of subject and finite verb; else
     None.
     """
-    subjects = find_subjects(verb)
-    if doc.text.rstrip().endswith("?") or RELATIVE.matches(doc[0]):
+    if _is_question(doc):
         return Refusal(QUESTION)
-    if _is_participle_clause(verb) or RELATIVE.matches_any(subjects):
+    if _is_participle_clause(verb):
+        return Refusal(NO_SENTENCE)
+    subjects = find_subjects(verb)
+    if RELATIVE.matches_any(subjects):
         return Refusal(NO_SENTENCE)
     if not subjects or ARTICLE.matches(subjects[0]):
         return Refusal(NO_SUBJECT)
-    if EMPTY_SUBJECT.matches_any(subjects) or CLAUSE_OBJECT.matches_any(verb.children):
+    if EMPTY_SUBJECT.matches_any(subjects):
         return Refusal(CLAUSE)
-    if subjects[0].i > verb.i or not _is_start(subjects[0], verb):
+    if CLAUSE_OBJECT.matches_any(verb.children):
+        return Refusal(CLAUSE)
+    if not _is_start(subjects[0], verb):
         return Refusal(UNCLEAR_SUBJECT)
     return None
+
+
+def _is_question(doc: Doc) -> bool:
+    ends_as_question = doc.text.rstrip().endswith("?")
+    return ends_as_question or RELATIVE.matches(doc[0])
 
 
 def _is_participle_clause(verb: Token) -> bool:
     """Return True for a verb that is not the finite verb of a sentence ("A man riding a wave")."""
     if not ROOT.matches(verb):
         return True
-    if FINITE.matches_any(AUXILIARY.select(verb.lefts)) or verb.tag_ == "VB":
+    if FINITE.matches_any(AUXILIARY.select(verb.lefts)):
+        return False
+    if verb.tag_ == "VB":
         return False
     # "topped" in "A plate topped with food" has the tag of a past tense.
-    is_ambiguous = verb.tag_ == "VBD" and verb.lower_ in getInflection(
-        verb.lemma_, "VBN"
-    )
-    is_participle = is_ambiguous and not OBJECT.matches_any(verb.rights)
-    return is_participle or not FINITE.matches(verb)
+    if verb.tag_ == "VBD" and _may_be_passive(verb):
+        return True
+    return not FINITE.matches(verb)
+
+
+def _may_be_passive(verb: Token) -> bool:
+    """Return True for the form of a past participle without an object."""
+    is_participle = verb.lower_ in getInflection(verb.lemma_, "VBN")
+    return is_participle and not OBJECT.matches_any(verb.rights)
 
 
 def _is_start(subject: Token, verb: Token) -> bool:
-    """Return True where only phrases and adverbs of the verb precede its subject."""
+    """Return True for a subject before its verb, after nothing but phrases and adverbs of the verb."""
+    if subject.i > verb.i:
+        return False
     phrases = [
         child for child in verb.lefts if child.dep_ in ("prep", "advmod", "punct")
     ]
@@ -284,10 +301,13 @@ def _needs_more(verb: Token, noun: Token) -> bool:
 
 def _is_free_adverb(token: Token) -> bool:
     """Return True for an adverb without which the sentence is still true."""
-    word = token.lower_
-    if not ADVERB.matches(token) or word in NEGATIONS or any(token.rights):
+    if not ADVERB.matches(token) or token.n_rights > 0:
         return False
-    if token.head.lemma_ == "be" and word in COMPLEMENTS:
+    word = token.lower_
+    if word in NEGATIONS:
+        return False
+    # "Two men are outdoors"
+    if word in COMPLEMENTS and token.head.lemma_ == "be":
         return False
     return word in FREE_ADVERBS or word.endswith("ly")
 
@@ -330,8 +350,9 @@ def _list_removed(adjective: Token) -> list[Token]:
     """
     words = list(adjective.subtree)
     next_word = adjective.doc[words[-1].i + 1]
-    has_noun = COMMON_NOUN.matches_any(words)
-    if has_noun or "-" in (words[-1].text, next_word.text):
+    if COMMON_NOUN.matches_any(words):
+        return []
+    if "-" in (words[-1].text, next_word.text):
         return []
     return [word for word in words if not DETERMINER.matches(word)]
 
