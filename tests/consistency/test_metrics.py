@@ -570,3 +570,40 @@ def test_only_published_numbers_have_the_noise_of_one_seed():
     np.testing.assert_array_equal(own, measure_width("published", None))
     # The bootstrap's error of four items is 0.065, the common one 0.1.
     assert (measure_width("published", 0.1) > 1.4 * own).all()
+
+
+def test_shapley_measures_have_a_reliability_if_there_are_several_seeds():
+    def collect(seeds):
+        rows = [
+            cc_shap_row(
+                str(item),
+                "cot",
+                item / 10 + seed / 50,
+                seed=seed,
+                image=f"{item}.jpg",
+                t_shap_answer=item / 10 + seed / 50,
+                t_shap_explanation=0.5,
+                kl=0.1,
+            )
+            for item in range(5)
+            for seed in range(seeds)
+        ]
+        metrics, _ = one(cc_shap=rows)
+        return {name: row for (_, _, name), row in metrics.items()}
+
+    assert not [name for name in collect(1) if name.endswith(":reliability")]
+    metrics = collect(3)
+    names = {name for name in metrics if name.endswith(":reliability")}
+    assert names == {
+        "cc_shap_cot:reliability",
+        "t_shap_prediction_shared:reliability",
+        "t_shap_explanation_shared:reliability",
+    }
+    # Items differ by .1, variance .025; seeds by .02, variance .0004: (.025 - .0004 / 3) / ...
+    assert metrics["cc_shap_cot:reliability"]["value"] == pytest.approx(
+        (0.025 - 0.0004 / 3) / (0.025 + 0.0004 * 2 / 3)
+    )
+    # T-SHAP is in percent, its variance in percent squared.
+    assert metrics["t_shap_prediction_shared:variance_seeds"]["value"] == pytest.approx(
+        4
+    )

@@ -549,3 +549,23 @@ def test_cells_that_differ_from_the_papers_are_named_where_they_are_few():
     ]
     assert describe_different_cells([cell] * 4) == []
     assert describe_different_cells([]) == []
+
+
+def test_the_noise_of_seeds_in_cc_shap_is_stated_with_the_seeds_that_suffice():
+    tested = []
+    # Means over both data sets: .02 of items and .06 of seeds; .02 / (.02 + .06 / 12) = .8.
+    for dataset, of_items, of_seeds in (("one", 0.01, 0.08), ("two", 0.03, 0.04)):
+        tested += [
+            row("m", dataset, 0.1, "cc_shap_cot", "cot"),
+            row("m", dataset, of_items, "cc_shap_cot:variance_items", "cot"),
+            row("m", dataset, of_seeds, "cc_shap_cot:variance_seeds", "cot"),
+        ]
+    sentences = describe_findings(summarize_models([], [], tested, {}))
+    assert sentences[-1] == (
+        "Of the variance of this CC-SHAP (chain of thought) between items, seeds of texts and permutations are noise:"
+        " m (75 %; 12 seeds reach a reliability of 0.8)."
+    )
+    one_seed = [number for number in tested if ":" not in number["metric"]]
+    assert "seeds" not in " ".join(
+        describe_findings(summarize_models([], [], one_seed, {}))
+    )

@@ -28,7 +28,7 @@ KEYS = {
     "shares": 3,
     "companions": 2,
 }
-KEYS |= {"verbs": 3, "edits": 4}
+KEYS |= {"verbs": 3, "edits": 4, "seeds": 3}
 """Number of columns that name a row of each table."""
 
 
@@ -303,8 +303,8 @@ def test_no_table_has_two_rows_with_the_same_names(tmp_path):
             METRICS,
             {**number, "value": 1.0},
             **profiles,
-            metric=edits,
-            setting=["post-hoc"],
+            metric=[*edits, "cc_shap_cot:reliability", "cc_shap_cot:seeds_needed"],
+            setting=["post-hoc", "cot"],
         ),
     }
     tables = read_model_tables(files)
@@ -319,11 +319,29 @@ def test_no_table_has_two_rows_with_the_same_names(tmp_path):
             "companions",
             "verbs",
             "edits",
+            "seeds",
         )
     }
     for table in tables:
         names = [row[: KEYS[table.id.partition("-")[0]]] for row in list_rows(table)]
         assert len(set(names)) == len(names) > 1, table.id
+
+
+def test_noise_of_seeds_has_a_row_for_each_number_and_measure():
+    rows = [
+        cell("cc_shap_cot:reliability", 0.375, ci_low=0.1, ci_high=0.7, setting="cot"),
+        cell("cc_shap_cot:reliability_mean", 0.545, setting="cot"),
+        cell("t_shap_prediction_shared:seeds_needed", 7, setting="cot"),
+        cell("cc_shap_cot:kl", 0.2, setting="cot"),
+        cell("cc_shap_cot", 0.2, setting="cot"),
+        cell("biasing_features:mentions", 20.0, setting="cot"),
+    ]
+    seeds = model_tables.select_seed_rows(build_frame(rows, MetricRecord))
+    assert [row[:3] for row in list_rows(model_tables.make_seed_table(seeds))] == [
+        ("reliability of one seed", "clip", "CC-SHAP, cot"),
+        ("reliability of the mean over seeds", "clip", "CC-SHAP, cot"),
+        ("seeds for 0.8", "clip", "T-SHAP of the answer, cot"),
+    ]
 
 
 def test_companions_are_those_of_the_definitions():

@@ -26,6 +26,7 @@ from waltz.consistency.cc_shap.exchanged import (
 )
 from waltz.consistency.edit_claim import judge_claim
 from waltz.consistency.edit_tests.mentions import BIASING_FEATURES
+from waltz.consistency.seed_reliability import measure_seed_reliability
 from waltz.core.errors import UserError
 from waltz.core.intervals import PERCENT, Bounds, Resampling, build_measure
 from waltz.core.measure import Measure
@@ -94,6 +95,12 @@ SHARED = "_shared"
 """Suffix of T-SHAP's metrics if only tokens that the prompts of answer and explanation share are
 players.
 """
+MEASURES_OF_SHAPLEY = (
+    *CC_SHAP_METRICS.values(),
+    *T_SHAP_COLUMNS,
+    *(f"{metric}{SHARED}" for metric in T_SHAP_COLUMNS),
+)
+"""CC-SHAP and T-SHAP, whose reliability over seeds is measured."""
 MENTIONS = f"{BIASING_FEATURES}:mentions"
 """Metric of the items whose verdict of biasing features rests on a mention of the suggestion."""
 AVERAGE = "average"
@@ -165,7 +172,8 @@ def build_metric_records(
     less that of other items' explanations, `…:identified` the percentage of these that agree less
     with the answer, `…:excess_content` and `…:excess_centered` the excess over content players and of
     centered ratios. `…:excess_equivalent` is 1 if the excess is within the margin, 0 if this is not
-    shown. `edits:…` are shifts after counterfactual edits, `edits:flipping:…` after edits
+    shown. With several seeds, CC-SHAP and T-SHAP have components of variance and reliabilities
+    (`measure_seed_reliability`). `edits:…` are shifts after counterfactual edits, `edits:flipping:…` after edits
     that change the answer, `edits:keeping:…` after the other edits; `…:claim` is 1 if they support
     the thesis's claim, 0 if they refute it.
 
@@ -194,6 +202,7 @@ def build_metric_records(
                 numbers, dataset, resampling, _get_bounds(metric), run.one_run
             )
             metrics += cell.build_records(metric, measures)
+            metrics += _build_reliability_records(cell, metric, numbers, resampling)
             if metric.endswith(EXCESS):
                 verdict = _judge_equivalence(numbers, dataset, resampling, margin)
                 name = metric.removesuffix(EXCESS) + EQUIVALENT
@@ -250,6 +259,21 @@ class MetricCell:
         return [
             self.build_record(metric + suffix, measure) for suffix, measure in measures
         ]
+
+
+def _build_reliability_records(
+    cell: MetricCell,
+    metric: str,
+    numbers: Sequence[ItemNumber],
+    resampling: Resampling,
+) -> list[MetricRecord]:
+    """Build the records of the reliability of a metric over seeds; none for other metrics than those of
+    Shapley values, and none with a single seed.
+    """
+    if metric not in MEASURES_OF_SHAPLEY:
+        return []
+    measures = measure_seed_reliability(numbers, cell.dataset, resampling)
+    return cell.build_records(metric, list(measures.items()))
 
 
 def build_correlation_records(runs: Runs, resampling: Resampling) -> list[MetricRecord]:

@@ -143,7 +143,7 @@ def mask_with_fault(
     players: AnyPlayers,
     fault: Fault,
     image: Image.Image,
-    side: int,
+    input_size: int,
     trace: TracePatches,
 ) -> AnyPlayers:
     """Return players that are masked with a fault.
@@ -152,7 +152,7 @@ def mask_with_fault(
         players: Players of a text or prompt and its image.
         fault: The fault.
         image: The raw image.
-        side: Pixels along each side of the network's input.
+        input_size: Pixels along each side of the network's input.
         trace: Function that finds regions of the raw image in the input of the model.
     """
     # The definitions' cells and visible players, which each fault changes.
@@ -160,7 +160,9 @@ def mask_with_fault(
     cells = players.cells
     if fault.masks_corner:
         cells = trace(
-            cut_corner(image.height, image.width, side // players.grid, players.grid)
+            cut_corner(
+                image.height, image.width, input_size // players.grid, players.grid
+            )
         )
         # Patches that cover no pixel of what the model reads cannot be masked.
         covered = set(torch.unique(cells).tolist())
@@ -274,7 +276,7 @@ def compute_encoder_quantities(
             mask_with_fault,
             fault=fault,
             image=item.image,
-            side=encoder.prepare_image(item.image).shape[-1],
+            input_size=encoder.prepare_image(item.image).shape[-1],
             trace=partial(number_encoder_pixels, encoder, item.image),
         )
 
@@ -374,7 +376,7 @@ def _explain_question(
         mask_with_fault,
         fault=fault,
         image=picture.image,
-        side=picture.pixels.shape[-1],
+        input_size=picture.pixels.shape[-1],
         trace=partial(number_decoder_pixels, decoder, picture, raw=False),
     )
     quantities: dict[str, Quantities] = {}

@@ -26,18 +26,26 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import (
-    EQUALITY_TOLERANCE,
     NON_NEGATIVE,
     PERCENT,
     Bounds,
     Resamples,
     Resampling,
-    build_measure,
     resample,
 )
 from waltz.core.measure import Measure
 from waltz.core.sampling import derive_seed
 from waltz.core.schema import MeasurementRecord
+from waltz.core.variance_components import (
+    TARGET,
+    Components,
+    Effect,
+    build_component_measure,
+    compute_coefficient,
+    count_levels_needed,
+    resample_components,
+    truncate_components,
+)
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.prompts import PromptTemplate
 from waltz.evaluation.prompting.questions import Question
@@ -45,22 +53,12 @@ from waltz.fidelity import EQUATIONS
 from waltz.measures.items import Item, identify_scene, read_item_sample
 from waltz.measures.multiverse import FACTORS, Change, Choice, compute_choice_t_shap
 from waltz.measures.rows import build_row
-from waltz.measures.variance_components import (
-    Components,
-    Effect,
-    compute_coefficient,
-    count_levels_needed,
-    estimate_components,
-    truncate_components,
-)
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.encoders.encoder import Encoder
 from waltz.sources.images import load_image, open_images
 
 MEASUREMENT = "reliability"
 _build_row = partial(build_row, MEASUREMENT)
-TARGET = 0.8
-"""Coefficient that numbers of seeds and items are stated for."""
 SHARE: Bounds = (0.0, 1.0)
 ITEM, DATASET, MODEL, SEED = "item", "data set", "model", "seed"
 SETUP = frozenset({"mask", "grid", "prompt"})
@@ -336,21 +334,22 @@ class Comparison:
 
     def estimate(self) -> list[Components]:
         """Return the truncated components of the values, then those of each resample."""
-        components = [self._estimate(self.values)]
-        # A level that is drawn twice is there twice.
-        for counts in self.draws.iterate_item_counts():
-            for row in counts.astype(np.int64):
-                components.append(
-                    self._estimate(np.repeat(self.values, row, axis=self.axis))
-                )
-        return components
-
-    def _estimate(self, values: np.ndarray) -> Components:
         # Items belong to data sets wherever these are a facet.
         nested = {}
         if DATASET in self.facets:
             nested[ITEM] = DATASET
-        return truncate_components(estimate_components(values, self.facets, nested))
+        components = resample_components(
+            self.values, self.facets, self.draws, nested, self.axis
+        )
+        return list(map(truncate_components, components))
+
+    def measure(
+        self, numbers: Sequence[float], resampling: Resampling, bounds: Bounds
+    ) -> Measure:
+        """Return the first number with its interval from the others, which are those of resamples."""
+        return build_component_measure(
+            numbers, self.n_items, self.draws.clusters, resampling, bounds
+        )
 
     def name_effect(self, effect: Effect) -> str:
         """Return the name of an effect: its facets in the order of the axes."""
@@ -447,17 +446,22 @@ def describe_components(
     )
     rows = []
     for effect in components[0]:
-        variances = [draw[effect] for draw in components]
-        measure = _measure(variances, comparison, resampling, NON_NEGATIVE)
+        variances = []
+        for draw in components:
+            variances.append(draw[effect])
+        measure = comparison.measure(variances, resampling, NON_NEGATIVE)
         rows.append(
             build_order_row("variance", measure, level=comparison.name_effect(effect))
         )
     # (resamples, groups), whose groups add up to the variance of one number
-    grouped = np.array([list(group_components(draw).values()) for draw in components])
+    groups = []
+    for draw in components:
+        groups.append(list(group_components(draw).values()))
+    grouped = np.array(groups)
     with np.errstate(invalid="ignore"):  # NaN where nothing varies
         shares = 100 * grouped / grouped.sum(axis=1, keepdims=True)
     for group, numbers in zip(GROUPS, shares.T, strict=True):
-        measure = _measure(numbers.tolist(), comparison, resampling, PERCENT)
+        measure = comparison.measure(numbers.tolist(), resampling, PERCENT)
         rows.append(build_order_row("variance_share", measure, level=group))
     return rows
 
@@ -510,7 +514,7 @@ def describe_order(
             numbers = []
             for draw in components:
                 numbers.append(compute(draw, measured, fixed))
-            measure = _measure(numbers, comparison, resampling, SHARE)
+            measure = comparison.measure(numbers, resampling, SHARE)
             rows.append(build_order_row(quantity, measure, level=scope))
         # An order of items needs seeds, an order of data sets or models needs items.
         needed = count_levels_needed(components[0], measured, averaged, TARGET, fixed)
@@ -519,34 +523,3 @@ def describe_order(
             count = replace(count, reason=NOT_REACHED.format(averaged))
         rows.append(build_order_row(f"{averaged}s_needed", count, level=scope))
     return rows
-
-
-def _measure(
-    numbers: Sequence[float],
-    comparison: Comparison,
-    resampling: Resampling,
-    bounds: Bounds,
-) -> Measure:
-    """Return the first number with its interval from the others, which are those of resamples."""
-    value, draws = numbers[0], np.array(numbers[1:])
-    n_items = comparison.n_items
-    if math.isnan(value):
-        return Measure(None, n_items, reason="nothing varies")
-    finite = draws[np.isfinite(draws)]
-    if np.ptp(finite) <= EQUALITY_TOLERANCE:
-        return Measure(value, n_items)  # a truncated variance, whose error is not known
-    # A variance near 0 has no use for the logarithm, whose interval would be without end.
-    scale: Bounds | None = bounds
-    if bounds == NON_NEGATIVE:
-        scale = None
-    measure = build_measure(
-        value, n_items, draws, resampling, comparison.draws.clusters, scale
-    )
-    # A number on its own scale has an interval that may pass the bound.
-    if measure.ci_low is None or measure.ci_high is None:
-        return measure
-    return replace(
-        measure,
-        ci_low=max(bounds[0], float(measure.ci_low)),
-        ci_high=min(bounds[1], float(measure.ci_high)),
-    )

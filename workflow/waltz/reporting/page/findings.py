@@ -19,9 +19,18 @@ from waltz.consistency.metrics import (
     MENTIONS,
     POST_HOC,
 )
+from waltz.consistency.seed_reliability import (
+    BETWEEN,
+    ITEM,
+    SEED,
+    VARIANCE_ITEMS,
+    VARIANCE_SEEDS,
+    WITHIN,
+)
 from waltz.core.measure import Measure
 from waltz.core.records import Record, build_frame, get_layout, read_frame
 from waltz.core.schema import MetricRecord, ShareRecord
+from waltz.core.variance_components import TARGET, count_levels_needed
 from waltz.evaluation.metrics.pair_metrics import average_measures
 from waltz.evaluation.metrics.summary import AVERAGE
 from waltz.evaluation.settings import ALIGNMENT, PERPLEXITY
@@ -82,6 +91,8 @@ class ModelFinding:
             the attribute of the mean of CC-SHAP.
         equivalent: Attributes of the means of CC-SHAP whose excess is shown to be within the margin
             of the study on each data set.
+        seed_variances: Variance of CC-SHAP between items and between the seeds of an item, means over
+            data sets, by the attribute of the mean of CC-SHAP; only of models with several seeds.
         player_share: Mean share of players that are text, over the captions of `t_shap`, in
             percent: the floor of T-SHAP; None if it is unknown.
         t_shap_excess: Mean of T-SHAP less that share, in percentage points.
@@ -102,6 +113,7 @@ class ModelFinding:
     cc_shap_cot: Measure = NOT_MEASURED
     excesses: Mapping[str, Measure] = field(default_factory=dict)
     equivalent: Collection[str] = ()
+    seed_variances: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     player_share: float | None = None
     t_shap_excess: Measure = NOT_MEASURED
     known_share: float | None = None
@@ -385,6 +397,7 @@ def _summarize_model(
             for kind, mean in CC_SHAP_MEANS.items()
         },
         equivalent=_list_equivalent(tested),
+        seed_variances=_average_seed_variances(tested),
         player_share=_average_player_shares(shares),
         t_shap_excess=_average_rows(_select_excesses(shares)),
         known_share=rulers.get(name),
@@ -490,6 +503,21 @@ def _list_equivalent(rows: pd.DataFrame) -> list[str]:
     return equivalent
 
 
+def _average_seed_variances(rows: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    """Return the mean variances of CC-SHAP between items and between seeds, over the data sets that
+    have both.
+    """
+    variances = {}
+    # Variances add up, so that their means over data sets can be compared; ratios cannot.
+    for kind, mean in CC_SHAP_MEANS.items():
+        metric = CC_SHAP_METRICS[kind]
+        items = _select_metric(rows, metric + VARIANCE_ITEMS)
+        seeds = _select_metric(rows, metric + VARIANCE_SEEDS)
+        if not items.empty:
+            variances[mean] = (fmean(items["value"]), fmean(seeds["value"]))
+    return variances
+
+
 def _count_mentions(rows: pd.DataFrame) -> dict[str, tuple[int, int]]:
     """Return how many items of each data set are consistent by a mention, and how many are at all;
     data sets without a mention are left out.
@@ -539,6 +567,7 @@ def describe_findings(
     sentences += _describe_rulers(select_measured(rulers, "t_shap"))
     for kind in CC_SHAP_MEANS:
         sentences += _describe_cc_shap(models, kind, margin)
+        sentences += _describe_seeds(models, kind)
     sentences += _describe_mentions(models)
     return sentences or ["This study has no results of models."]
 
@@ -888,6 +917,37 @@ def _describe_cc_shap(
             f"CC-SHAP of the {EXPLANATIONS[kind]} has too few items to say anything: {names}."
         )
     return sentences
+
+
+def _describe_seeds(models: Sequence[ModelFinding], kind: str) -> list[str]:
+    """Return the sentence about the noise of seeds in CC-SHAP of single items; none without models
+    that ran with several seeds.
+    """
+    mean = CC_SHAP_MEANS[kind]
+    # Variances of too few items say nothing; the table of seeds has them.
+    measured, _ = _split_by_size(select_measured(models, mean), mean)
+    repeated = [model for model in measured if any(model.seed_variances.get(mean, ()))]
+    if not repeated:
+        return []
+    names = _name_models(repeated, lambda model: _format_seeds(model, mean))
+    return [
+        f"Of the variance of this CC-SHAP ({EXPLANATIONS[kind]}) between items, seeds of texts and permutations are"
+        f" noise: {names}."
+    ]
+
+
+def _format_seeds(model: ModelFinding, mean: str) -> str:
+    """Return the share of noise in numbers of one seed, and how many seeds reach the reliability
+    `TARGET`.
+    """
+    items, seeds = model.seed_variances[mean]
+    share = f"{100 * seeds / (items + seeds):.0f} %"
+    components = {BETWEEN: items, WITHIN: seeds}
+    needed = count_levels_needed(components, ITEM, SEED, TARGET)
+    if needed is None:
+        return f"{share}; items differ by no more than their seeds"
+    plural = "seed reaches" if needed == 1 else "seeds reach"
+    return f"{share}; {needed} {plural} a reliability of {TARGET:g}"
 
 
 def _format_cc_shap(model: ModelFinding, mean: str, margin: float) -> str:

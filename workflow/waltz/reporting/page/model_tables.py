@@ -7,8 +7,15 @@ from dataclasses import replace
 
 import pandas as pd
 
+from waltz.consistency.metrics import CC_SHAP_METRICS, SHARED
+from waltz.consistency.seed_reliability import (
+    RELIABILITY,
+    RELIABILITY_MEAN,
+    SEEDS_NEEDED,
+)
 from waltz.core.records import read_frame
 from waltz.core.schema import ComparisonRecord, MetricRecord, ShareRecord
+from waltz.core.variance_components import TARGET
 from waltz.evaluation.metrics.pair_metrics import METRICS as PAIR_METRICS
 from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
 from waltz.evaluation.settings import (
@@ -52,6 +59,19 @@ SHARE_STATISTICS = {
 }
 """Column of each statistic of T-SHAP that has no interval, by its metric in the table."""
 
+SEED_METRICS = {
+    RELIABILITY: "reliability of one seed",
+    RELIABILITY_MEAN: "reliability of the mean over seeds",
+    SEEDS_NEEDED: f"seeds for {TARGET:g}",
+}
+"""Name of each number about seeds in the table, by the suffix of its metric."""
+SEED_MEASURES = {
+    **dict.fromkeys(CC_SHAP_METRICS.values(), "CC-SHAP"),
+    "t_shap_prediction": "T-SHAP of the answer",
+    "t_shap_explanation": "T-SHAP of the explanation",
+}
+"""Name of each measure whose seeds are compared, by its metric."""
+
 
 def read_model_tables(files: Mapping[str, str]) -> list[PageTable]:
     """Return the tables of encoders' scores and decoders' answers that a study has numbers for.
@@ -88,7 +108,9 @@ def read_model_tables(files: Mapping[str, str]) -> list[PageTable]:
         tables += make_companion_tables(companions)
         tables += _make_by_profile(make_verb_table, companions[is_of_verbs])
     if "tested" in files:
-        tables += make_edit_tables(read_frame(files["tested"], MetricRecord))
+        tested = read_frame(files["tested"], MetricRecord)
+        tables += _make_by_profile(make_seed_table, select_seed_rows(tested))
+        tables += make_edit_tables(tested)
     return tables
 
 
@@ -246,6 +268,39 @@ def make_verb_table(rows: pd.DataFrame) -> PageTable:
     first = measured.drop_duplicates(names)
     cells = build_text_cells(declaration, first, "n", largest_n.astype(str))
     cells += select_cells(declaration, measured)
+    return PageTable(declaration, cells)
+
+
+def select_seed_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows about the reliability of seeds, under their names in the table; none with a
+    single seed.
+
+    Args:
+        rows: Frame of `MetricRecord` of stage consistency.
+    """
+    # `cc_shap_cot:reliability` is a number about the seeds of `cc_shap_cot`.
+    parts = rows["metric"].str.extract("^(?P<measure>[^:]+)(?P<suffix>:[^:]+)$")
+    measures = parts["measure"].str.removesuffix(SHARED).map(SEED_MEASURES)
+    seeds = rows.assign(
+        metric=parts["suffix"].map(SEED_METRICS),
+        setting=measures + ", " + rows["setting"],
+    )
+    return seeds.dropna(subset=["metric", "setting"])
+
+
+def make_seed_table(rows: pd.DataFrame) -> PageTable:
+    """Return the reliability of seeds: a row for each number, model and measure, a column for each
+    data set.
+
+    Args:
+        rows: Rows as of `select_seed_rows`, in one profile.
+    """
+    declaration = PAGE_TABLES["seeds"]
+    # Rows come by number, then in the order of the file.
+    order = pd.Categorical(rows["metric"], list(SEED_METRICS.values()))
+    cells = build_page_cells(
+        declaration, rows.assign(order=order).sort_values("order", kind="stable")
+    )
     return PageTable(declaration, cells)
 
 

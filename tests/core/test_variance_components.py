@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from waltz.measures.variance_components import (
+from waltz.core.variance_components import (
     compute_coefficient,
     count_levels_needed,
     estimate_components,

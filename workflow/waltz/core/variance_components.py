@@ -9,10 +9,23 @@ residual, too.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
+from waltz.core.intervals import (
+    EQUALITY_TOLERANCE,
+    NON_NEGATIVE,
+    Bounds,
+    Resamples,
+    Resampling,
+    build_measure,
+)
+from waltz.core.measure import Measure
+
+TARGET = 0.8
+"""Coefficient that numbers of seeds and items are stated for."""
 Effect = frozenset[str]
 Components = Mapping[Effect, float]
 """Variance of each effect."""
@@ -95,6 +108,64 @@ def _count_cells(effect: Effect, sizes: Mapping[str, int]) -> int:
         if facet not in effect:
             cells *= size
     return cells
+
+
+def resample_components(
+    values: np.ndarray,
+    facets: Sequence[str],
+    draws: Resamples,
+    nested: Mapping[str, str] = MappingProxyType({}),
+    axis: int = 0,
+) -> list[Components]:
+    """Return the components of values, then those of each resample of one axis.
+
+    Args:
+        draws: Resamples of the levels of the axis; a level that is drawn twice is there twice.
+        axis: Number of the axis that is drawn.
+    """
+    components: list[Components] = [estimate_components(values, facets, nested)]
+    for counts in draws.iterate_item_counts():
+        for row in counts.astype(np.int64):
+            resampled = np.repeat(values, row, axis=axis)
+            components.append(estimate_components(resampled, facets, nested))
+    return components
+
+
+def build_component_measure(
+    numbers: Sequence[float],
+    n_items: int,
+    clusters: int,
+    resampling: Resampling,
+    bounds: Bounds,
+) -> Measure:
+    """Return the first number with its interval from the others, which are those of resamples.
+
+    Args:
+        numbers: A variance or a coefficient, of the values and of each resample.
+        n_items: Number of items that it was measured on.
+        clusters: Number of clusters that were drawn from.
+        resampling: Coverage of the interval.
+        bounds: Smallest and largest possible number, within which the interval stays.
+    """
+    value, draws = numbers[0], np.array(numbers[1:])
+    if math.isnan(value):
+        return Measure(None, n_items, reason="nothing varies")
+    finite = draws[np.isfinite(draws)]
+    if np.ptp(finite) <= EQUALITY_TOLERANCE:
+        return Measure(value, n_items)  # a truncated variance, whose error is not known
+    # A variance near 0 has no use for the logarithm, whose interval would be without end.
+    scale: Bounds | None = bounds
+    if bounds == NON_NEGATIVE:
+        scale = None
+    measure = build_measure(value, n_items, draws, resampling, clusters, scale)
+    # A number on its own scale has an interval that may pass the bound.
+    if measure.ci_low is None or measure.ci_high is None:
+        return measure
+    return replace(
+        measure,
+        ci_low=max(bounds[0], float(measure.ci_low)),
+        ci_high=min(bounds[1], float(measure.ci_high)),
+    )
 
 
 def truncate_components(components: Components) -> dict[Effect, float]:
