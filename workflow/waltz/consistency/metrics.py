@@ -468,11 +468,16 @@ def _add_seed_error(
 
 def _get_bounds(metric: str) -> Bounds | None:
     """Return the lowest and highest possible value of a metric; None for companions without bounds."""
-    if metric in CC_SHAP_METRICS.values() or metric.endswith(":correlation"):
+    if metric in CC_SHAP_METRICS.values():
+        return SIGNED
+    if metric.endswith(":correlation"):
         return SIGNED
     if metric.endswith((EXCESS, EXCESS_CONTENT, EXCESS_CENTERED)):
         return EXCESS_BOUNDS
-    if ":" in metric and metric != MENTIONS and not metric.endswith(IDENTIFIED):
+    if metric == MENTIONS or metric.endswith(IDENTIFIED):
+        return PERCENT
+    # Other names with a colon are companions.
+    if ":" in metric:
         return None
     return PERCENT
 

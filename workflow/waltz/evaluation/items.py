@@ -7,7 +7,7 @@ The published draws exclude nothing.
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
@@ -66,16 +66,22 @@ def _sample_groups(
     """Return a sample of at most n items, or of one group, that contains all items of a group or
     none; an item without a group is a group of its own.
     """
-    groups: dict[str, list[ItemRecord]] = {}
+    ids_by_group: dict[str, list[str]] = defaultdict(list)
     for item in items:
-        groups.setdefault(item.group or item.item_id, []).append(item)
+        ids_by_group[item.group or item.item_id].append(item.item_id)
+
     sampled_ids: set[str] = set()
-    for group in sorted(groups, key=lambda name: (rank(name, seed), name)):
-        n_items = len(sampled_ids) + len(groups[group])
-        if n is not None and n_items > n and sampled_ids:
+    for group in sorted(ids_by_group, key=lambda name: (rank(name, seed), name)):
+        ids = ids_by_group[group]
+        # The first group is taken even if it is larger than the sample.
+        if sampled_ids and _exceeds(len(sampled_ids) + len(ids), n):
             break
-        sampled_ids.update(item.item_id for item in groups[group])
+        sampled_ids.update(ids)
     return [item for item in items if item.item_id in sampled_ids]
+
+
+def _exceeds(n_items: int, limit: int | None) -> bool:
+    return limit is not None and n_items > limit
 
 
 def list_texts(item: ItemRecord | ProbeRecord) -> list[tuple[str, str]]:

@@ -97,13 +97,17 @@ def select_small_files(files: Files) -> list[str]:
     """Return the names of the files with settings and tokenizer of a model."""
     names = []
     for name, size in files.sizes.items():
-        if name.endswith(INDEX) or not name.endswith(SMALL_SUFFIXES):
-            continue
-        # Subfolders hold other formats of the model, which loaders do not read.
-        is_at_top = "/" not in name and is_safe_name(name)
-        if is_at_top and size < LARGEST_SMALL_FILE:
+        if _names_small_file(name) and size < LARGEST_SMALL_FILE:
             names.append(name)
     return names
+
+
+def _names_small_file(name: str) -> bool:
+    """Return whether a file holds settings or a part of a tokenizer by its name."""
+    # Subfolders hold other formats of the model, which loaders do not read.
+    if "/" in name or not is_safe_name(name):
+        return False
+    return name.endswith(SMALL_SUFFIXES) and not name.endswith(INDEX)
 
 
 def select_weights(files: Files) -> list[str]:
@@ -113,14 +117,17 @@ def select_weights(files: Files) -> list[str]:
     names_at_top = sorted(name for name in files.sizes if "/" not in name)
     for suffix in CHECKPOINT_SUFFIXES:
         names = [name for name in names_at_top if name.endswith(suffix)]
-        names_of_transformers = [name for name in names if name.startswith(STEMS)]
-        # A repository may also contain weights in the format of its authors, which transformers
-        # ignores.
-        if names_of_transformers:
-            return names_of_transformers
         if names:
-            return names
+            return _prefer_names_of_transformers(names)
     return []
+
+
+def _prefer_names_of_transformers(names: list[str]) -> list[str]:
+    """Return the names that transformers gives to weights, or all names if there is none of these."""
+    # A repository may also contain weights in the format of its authors, which transformers
+    # ignores.
+    names_of_transformers = [name for name in names if name.startswith(STEMS)]
+    return names_of_transformers or names
 
 
 def _read_index(files: Files, names: list[str]) -> Mapping[str, str]:

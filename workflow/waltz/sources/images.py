@@ -525,12 +525,19 @@ def _scale_transparent_color(image: Image.Image) -> None:
     if not isinstance(image, ImageFile.ImageFile) or not image.tile:
         return
     color = image.info.get("transparency")
-    layout = image.tile[0].args
-    if layout in GRAY_STEPS and isinstance(color, int):
-        image.info["transparency"] = color * GRAY_STEPS[layout]
-    # Pillow keeps the high bytes alone, so that pixels that differ in the low ones become white, too.
-    elif layout == "RGB;16B" and isinstance(color, tuple):
-        image.info["transparency"] = tuple(level >> 8 for level in color)
+    bits = image.tile[0].args
+    if isinstance(color, int) and bits in GRAY_STEPS:
+        image.info["transparency"] = color * GRAY_STEPS[bits]
+    if isinstance(color, tuple) and bits == "RGB;16B":
+        image.info["transparency"] = _keep_high_bytes(color)
+
+
+def _keep_high_bytes(color: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a color of 16 bits in 8 bits, as Pillow reads pixels.
+
+    Pixels that differ in the low bytes alone become transparent, too.
+    """
+    return tuple(level >> 8 for level in color)
 
 
 def _convert_to_rgb(image: Image.Image) -> Image.Image:

@@ -12,7 +12,8 @@ import re
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from functools import partial
+from itertools import filterfalse, product
 from operator import itemgetter
 
 from waltz.core.errors import UserError, find_closest, list_names, shorten_value
@@ -302,11 +303,12 @@ def _find_empty_layout(names: JsonObject) -> PairLayout | None:
     """Return the first known layout whose columns a file has, some with nothing but null, so that a message names
     them.
     """
-    empty = {name for name, value in names.items() if value is None}
-    if not empty:
+    null_columns = {name for name, value in names.items() if value is None}
+    if not null_columns:
         return None
     for layout in LAYOUTS:
-        if all(path in empty or has_column(names, path) for path in layout.paths):
+        missing_columns = filterfalse(partial(has_column, names), layout.paths)
+        if null_columns.issuperset(missing_columns):
             return layout
     return None
 

@@ -162,20 +162,30 @@ def _find_files(study: str | None) -> list[Path]:
     if study and is_study_file(study):
         return [Path(study)]
     name = study or find_last_study() or find_newest_study(RESULTS)
-    run = read_last_run(name)
-    run_files = [] if run is None else [Path(file) for file in run.files]
     named_file = CONFIG / f"{name}.yaml"
-    if run and _was_copied(run) and named_file.is_file():
+    run = read_last_run(name)
+    is_from_here = run is not None and not _was_copied(run)
+    if not is_from_here and named_file.is_file():
         return [named_file]
-    # Files of the last run may have been deleted or moved since.
-    if run_files and all(map(Path.is_file, run_files)):
-        return [shorten_path(file, Path.cwd()) for file in run_files]
+    run_files = _list_run_files(run)
+    if run_files:
+        return run_files
     if named_file.is_file():
         return [named_file]
     studies = sorted(file.stem for file in CONFIG.glob("*.yaml"))
     raise UserError(
         f"study {name!r} has no file in config/ and was not run here{suggest_or_list(name, studies)}"
     )
+
+
+def _list_run_files(run: StudyRun | None) -> list[Path]:
+    """Return the files of a study's last run; none if some were deleted or moved since."""
+    if run is None:
+        return []
+    files = [Path(file) for file in run.files]
+    if not all(map(Path.is_file, files)):
+        return []
+    return [shorten_path(file, Path.cwd()) for file in files]
 
 
 def _was_copied(run: StudyRun) -> bool:

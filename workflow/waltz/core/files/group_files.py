@@ -210,13 +210,22 @@ def read_runs(
         UserError: A file is missing, broken, of another layout, or of another model or group than
             its path says.
     """
-    requested = None if runs is None else [(model, dataset) for model, dataset in runs]
+    requested: list[Run] | None = None
+    if runs is not None:
+        requested = [(model, dataset) for model, dataset in runs]
+
     tables: dict[Run, pa.Table] = {}
     for run, path in _locate_runs(paths, requested).items():
         tables[run] = _read_run(path, run, layout)
     if requested is None:
-        return {run: table for run, table in tables.items() if table.num_rows}
-    return {run: tables.get(run, layout.schema.empty_table()) for run in requested}
+        return _drop_empty(tables)
+
+    empty_table = layout.schema.empty_table()
+    return {run: tables.get(run, empty_table) for run in requested}
+
+
+def _drop_empty(tables: Mapping[Run, pa.Table]) -> dict[Run, pa.Table]:
+    return {run: table for run, table in tables.items() if table.num_rows > 0}
 
 
 def _locate_runs(

@@ -8,6 +8,7 @@ concluded from the signature of the forward pass or from a version.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
@@ -233,13 +234,15 @@ def _cut_images(images: Sequence[RowImage], start: int, stop: int) -> list[RowIm
     """Return the images that lie in a stretch, with their positions in it; no images if they lie
     elsewhere.
     """
-    filled = [position for image in images for position in image.positions]
-    if not all(start <= position < stop for position in filled):
+    positions = list(chain.from_iterable(image.positions for image in images))
+    if positions and not start <= min(positions) <= max(positions) < stop:
         return []
-    return [
-        replace(image, positions=[position - start for position in image.positions])
-        for image in images
-    ]
+    return [_shift_image(image, -start) for image in images]
+
+
+def _shift_image(image: RowImage, offset: int) -> RowImage:
+    """Return an image whose positions are moved by an offset."""
+    return replace(image, positions=[position + offset for position in image.positions])
 
 
 def _can_pad(network: Network, probe: ProbeRows, reference: Reference) -> bool:

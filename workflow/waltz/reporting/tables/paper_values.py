@@ -243,11 +243,14 @@ def _judge_number(
     # The paper's digits are its number, whatever the interval.
     if rounds_to(value, paper.value):
         return EQUAL
+    if tolerance is not None:
+        if abs(value - number) <= tolerance:
+            return COMPATIBLE
+        return DIFFERS
     # A single item or image has no interval, so its difference says nothing; a count needs none.
-    if tolerance is None and paper.unit != "count" and 1 in (measure.n, measure.images):
+    is_single = 1 in (measure.n, measure.images)
+    if is_single and paper.unit != "count":
         return ""
-    if tolerance is not None and abs(value - number) <= tolerance:
-        return COMPATIBLE
     return DIFFERS
 
 

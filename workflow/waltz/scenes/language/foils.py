@@ -101,11 +101,14 @@ def _draw_other_kind(graph: Graph, entry: Object, rng: Random) -> str:
     such.
     """
     group = read_kinds()[entry.kind].group
-    kinds = graph.list_absent_kinds(group) or graph.list_absent_kinds()
-    if graph.event is not None and entry == graph.event.theme:
-        themes = [name for name in kinds if name in graph.event.verb.themes]
-        kinds = themes or kinds
-    return rng.choice(kinds)
+    kinds = graph.list_absent_kinds(group)
+    if not kinds:
+        kinds = graph.list_absent_kinds()
+    if graph.event is None or entry != graph.event.theme:
+        return rng.choice(kinds)
+    themes = graph.event.verb.themes
+    fitting_kinds = [kind for kind in kinds if kind in themes]
+    return rng.choice(fitting_kinds or kinds)
 
 
 def _draw_count_foil(graph: Graph, rng: Random) -> tuple[str, str]:
