@@ -7,6 +7,7 @@ from waltz.attribution.differences import (
     CAPTION_LESS_FOIL,
     CAPTION_LESS_MISMATCHED,
     build_foil_differences,
+    compare_shares,
 )
 from waltz.core.intervals import Resampling
 from waltz.evaluation.settings import ALL_DATA_SETS
@@ -14,15 +15,17 @@ from waltz.evaluation.settings import ALL_DATA_SETS
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
 
 
-def build_frame(texts, setting="alignment"):
+def build_frame(texts, setting="alignment", profile="equations", error=None):
     rows = [
         {
             "item_id": item,
             "image": f"{item}.png",
             "role": role,
-            "profile": "equations",
+            "profile": profile,
             "setting": setting,
             "t_shap": share,
+            "t_shap_se": error,
+            "requested": 330,
         }
         for item, role, share in texts
     ]
@@ -75,3 +78,35 @@ def test_captions_are_compared_with_the_foils_of_their_items():
 def test_a_prompt_with_both_texts_has_no_difference():
     frame = build_frame([("a", "caption", 0.6)], setting="pairwise")
     assert build_foil_differences({("llava", "existence"): frame}, HOW) == []
+
+
+def test_only_published_differences_have_the_noise_of_one_seed():
+    texts = [
+        *((str(item), "caption", 0.5 + item / 50) for item in range(6)),
+        *((str(item), "foil", 0.4 + item / 90) for item in range(6)),
+    ]
+
+    def measure_widths(profile, error):
+        frames = {
+            (model, "existence"): build_frame(
+                [(item, role, share * scale) for item, role, share in texts],
+                profile=profile,
+                error=error,
+            )
+            for model, scale in (("clip", 1.0), ("matcher", 0.7))
+        }
+        foils = index(build_foil_differences(frames, HOW))[
+            "existence", CAPTION_LESS_FOIL
+        ]
+        (models,) = compare_shares(frames, profile, HOW)
+        return (
+            foils.measure.ci_high - foils.measure.ci_low,
+            models.ci_high - models.ci_low,
+        )
+
+    own = measure_widths("equations", 0.05)
+    assert own == measure_widths("published", None)
+    # Both sides have the same permutations: 5 points each, t = 2.57 of 6 images.
+    for width, widened in zip(own, measure_widths("published", 0.05), strict=True):
+        assert width < 10
+        assert widened == pytest.approx(2 * 2.57 * 10, rel=0.1)

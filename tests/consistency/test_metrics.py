@@ -6,17 +6,20 @@ import math
 import numpy as np
 import pytest
 
+from waltz.attribution.t_shap import compute_jackknife_error
+from waltz.consistency.cc_shap.measure import compute_cosine
 from waltz.consistency.edit_tests.tests import TESTS
 from waltz.consistency.metrics import (
     SETTING_OF_TEST,
     ConsistencyRows,
     build_correlation_records,
     build_metric_records,
+    collect_series,
 )
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.resources import RESOURCES
-from waltz.core.intervals import Resampling
+from waltz.core.intervals import Resampling, bound_common_error
 from waltz.core.records import read_records, to_row, write_records
 from waltz.core.schema import (
     CC_SHAP,
@@ -607,3 +610,82 @@ def test_shapley_measures_have_a_reliability_if_there_are_several_seeds():
     assert metrics["t_shap_prediction_shared:variance_seeds"]["value"] == pytest.approx(
         4
     )
+
+
+def test_the_noise_of_one_seed_in_the_excess_is_below_the_bound_of_cc_shap():
+    """Games of a random network whose permutations are those of a common seed."""
+    random = np.random.default_rng(2)
+    n_items, players, permutations = 10, 8, 4
+
+    def draw_game():
+        return random.normal(size=(12, players)), random.normal(size=12)
+
+    def compute_values(game, order):
+        weights, outputs = game
+        coalitions = np.zeros((players + 1, players))
+        for step, player in enumerate(order, start=1):
+            coalitions[step:, player] = 1
+        gains = np.diff(np.tanh(coalitions @ weights.T) @ outputs)
+        return gains[np.argsort(order)]
+
+    def compute_ratios(parts):
+        phi = parts.mean(axis=0)
+        return phi / np.abs(phi).sum()
+
+    # An explanation is a mixture of its answer and of another game; all share a template.
+    template = draw_game()
+
+    def mix(*games):
+        mixed = [sum(parts) / len(games) for parts in zip(*games, strict=True)]
+        return mixed[0], mixed[1]
+
+    answers = [mix(template, draw_game()) for _ in range(n_items)]
+    explanations = [mix(answer, draw_game()) for answer in answers]
+    excesses = []
+    bounds = []
+    for _ in range(40):
+        orders = [random.permutation(players) for _ in range(permutations)]
+        rows = []
+        for item, pair in enumerate(zip(answers, explanations, strict=True)):
+            # (sides, permutations, players): the mean of each order and its reverse
+            parts = np.array(
+                [
+                    [
+                        (
+                            compute_values(game, order)
+                            + compute_values(game, order[::-1])
+                        )
+                        / 2
+                        for order in orders
+                    ]
+                    for game in pair
+                ]
+            )
+            left_out = np.array(
+                [
+                    compute_cosine(
+                        *map(compute_ratios, np.delete(parts, number, axis=1))
+                    )
+                    for number in range(permutations)
+                ]
+            )
+            answer, explanation = map(compute_ratios, parts)
+            rows.append(
+                CcShapRecord(
+                    **cc_shap_row(
+                        str(item),
+                        "cot",
+                        float(compute_cosine(answer, explanation)),
+                        profile="published",
+                        ratios_answer=answer.tolist(),
+                        ratios_explanation=explanation.tolist(),
+                        standard_error=compute_jackknife_error(left_out),
+                    )
+                )
+            )
+        numbers = collect_series(ConsistencyRows(cc_shap=rows))
+        excess = numbers["cc_shap_cot:excess", "cot"]
+        excesses.append(np.mean([number.value for number in excess]))
+        errors = np.array([number.common_error for number in excess])
+        bounds.append(bound_common_error(errors, np.zeros(n_items)))
+    assert 0.01 < np.std(excesses) < np.mean(bounds)

@@ -11,7 +11,10 @@ from waltz.core.intervals import Resampling, compute_mean
 from waltz.core.schema import ComparisonRecord
 from waltz.evaluation.metrics.comparisons import compare_models
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs
-from waltz.evaluation.metrics.paired_differences import compare_item_numbers
+from waltz.evaluation.metrics.paired_differences import (
+    ClusteredNumber,
+    compare_item_numbers,
+)
 
 REPETITIONS = 400
 IMAGES, MOST_ITEMS = 100, 4
@@ -63,7 +66,7 @@ def measure_pooled_difference(seed):
     for dataset in ("d", "e"):
         for model, scored in simulate(seed, dataset).items():
             hits = (100.0 * (scored.caption > 0)).tolist()
-            clustered = zip(scored.images, hits, strict=True)
+            clustered = map(ClusteredNumber, scored.images, hits)
             numbers[model, dataset] = dict(zip(scored.items, clustered, strict=True))
     names = ComparisonRecord(
         **{"profile": "equations", "dataset": "", "setting": "", "metric": "acc_r"},

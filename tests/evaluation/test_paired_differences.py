@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.core.intervals import Resampling
+from waltz.core.intervals import Resampling, bound_common_error
 from waltz.evaluation.metrics.paired_differences import (
     DifferenceKey,
     PairedItem,
@@ -133,3 +133,67 @@ def test_p_is_corrected_over_models_and_data_sets_but_pooled_numbers_apart():
     means = {record.metric: record.measure.value for record in records}
     assert (means["t_shap:first"], means["t_shap:second"]) == (10, 0)
     assert all(record.p is None for record in records if ":" in record.metric)
+
+
+def count_coverage(same_draws, stated_error):
+    """Return how many of 100 intervals hold the mean difference 5 of numbers with the noise of a
+    common seed.
+    """
+    random = np.random.default_rng(6)
+    resampling = Resampling(200, 0.95, 1)
+    covered = 0
+    for _ in range(100):
+        # Items of either number of players have the same permutations, hence the same noise; where
+        # both sides have as many, it has opposite signs, which is the worst case.
+        noise = random.normal(0, 4, size=2)
+        noise_of_second = -noise if same_draws else random.normal(0, 4, size=2)
+        items = []
+        for item in range(12):
+            players = item % 2
+            items.append(
+                PairedItem(
+                    item_id=str(item),
+                    dataset="d",
+                    cluster=str(item),
+                    first=55 + random.normal(0, 5) + noise[players],
+                    second=50 + random.normal(0, 5) + noise_of_second[players],
+                    first_error=stated_error,
+                    second_error=stated_error,
+                    first_draws=str(players),
+                    second_draws=str(players if same_draws else players + 2),
+                )
+            )
+        result = compute_paired_difference(items, "d", resampling)
+        measure = result.difference
+        covers = measure.ci_low <= 5 <= measure.ci_high
+        # p is of the same interval.
+        assert (result.p < 0.05) != (measure.ci_low <= 0 <= measure.ci_high)
+        covered += covers
+    return covered
+
+
+@pytest.mark.parametrize("same_draws", [True, False])
+def test_intervals_of_differences_hold_the_noise_of_a_common_seed(same_draws):
+    # 95 of 100, with a standard deviation of 2.
+    assert count_coverage(same_draws, stated_error=4.0) >= 90
+    assert count_coverage(same_draws, stated_error=0.0) < 80
+
+
+def test_the_noise_of_data_sets_is_weighed_like_their_items():
+    # Data set d has two items of weight 1/4, e one of weight 1/2; all have the same permutations:
+    # (1 + 3) / 4 + 2 / 2 on the first side.
+    errors = {"d": [1.0, 3.0], "e": [2.0]}
+    items = []
+    for dataset, of_dataset in errors.items():
+        for number, error in enumerate(of_dataset):
+            name = f"{dataset}{number}"
+            items.append(
+                PairedItem(name, dataset, name, 10.0 * number, 0.0, first_error=error)
+            )
+    weights = np.array([0.25, 0.25, 0.5])
+    stated = np.array([error for of_dataset in errors.values() for error in of_dataset])
+    assert bound_common_error(stated, np.zeros(3), weights) == pytest.approx(2)
+    with_noise = compute_paired_difference(items, "d", HOW).difference
+    items = [replace(item, first_error=0.0) for item in items]
+    without = compute_paired_difference(items, "d", HOW).difference
+    assert with_noise.ci_high - with_noise.ci_low > without.ci_high - without.ci_low

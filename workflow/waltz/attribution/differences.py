@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from itertools import combinations
+from itertools import combinations, starmap
 
 import pandas as pd
 
@@ -11,6 +11,7 @@ from waltz.core.files.group_files import Run
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ComparisonRecord, DifferenceRecord
 from waltz.evaluation.metrics.paired_differences import (
+    ClusteredNumber,
     DifferenceKey,
     ItemNumbers,
     PairedItem,
@@ -18,6 +19,7 @@ from waltz.evaluation.metrics.paired_differences import (
     compare_item_numbers,
 )
 from waltz.evaluation.settings import ALIGNMENT, ALL_DATA_SETS, PAIRWISE
+from waltz.fidelity import get_fidelity
 
 CAPTION_LESS_FOIL = "t_shap_caption_less_foil"
 """T-SHAP of captions less T-SHAP of the foils of the same items."""
@@ -98,33 +100,61 @@ def _list_caption_shares(frame: pd.DataFrame, profile: str) -> ItemNumbers:
         & frame["setting"].isin([ALIGNMENT, PAIRWISE])
     )
     captions = frame[is_shown].dropna(subset=["t_shap"])
-    images = captions["image"].fillna(NO_IMAGE)
-    percent = 100 * captions["t_shap"].astype(float)
-    return dict(
-        zip(captions["item_id"], zip(images, percent, strict=True), strict=True)
+    if captions.empty:
+        return {}
+    shares = _list_shares(captions)
+    numbers = zip(
+        shares["image"].fillna(NO_IMAGE),
+        shares["share"],
+        shares["error"],
+        shares["draws"],
+        strict=True,
     )
+    return dict(zip(shares["item_id"], starmap(ClusteredNumber, numbers), strict=True))
 
 
 def _pair_texts(
     dataset: str, captions: pd.DataFrame, foils: pd.DataFrame
 ) -> list[PairedItem]:
     """Return T-SHAP of the caption and of the foil of each item, in percent."""
-    columns = ["item_id", "image", "t_shap"]
     # One row for each item that has a caption or a foil; the columns of the foil have the suffix.
-    pairs = captions[columns].merge(
-        foils[columns], on="item_id", how="outer", suffixes=("", "_foil")
+    pairs = _list_shares(captions).merge(
+        _list_shares(foils), on="item_id", how="outer", suffixes=("", "_foil")
     )
     images = pairs["image"].fillna(pairs["image_foil"]).fillna(NO_IMAGE)
-    # In percent; an undefined T-SHAP is NaN here, and None in a pair.
-    shares = 100 * pairs[["t_shap", "t_shap_foil"]].astype(float)
-    optional_shares = shares.astype(object).where(shares.notna(), None)
+    # An undefined T-SHAP is NaN here, and None in a pair.
+    optional_shares = pairs[["share", "share_foil"]].astype(object)
+    optional_shares = optional_shares.where(optional_shares.notna(), None)
     return [
-        PairedItem(item_id, dataset, image, caption, foil)
-        for item_id, image, caption, foil in zip(
+        PairedItem(item_id, dataset, *numbers)
+        for item_id, *numbers in zip(
             pairs["item_id"],
             images,
-            optional_shares["t_shap"],
-            optional_shares["t_shap_foil"],
+            optional_shares["share"],
+            optional_shares["share_foil"],
+            pairs["error"].fillna(0.0),
+            pairs["error_foil"].fillna(0.0),
+            pairs["draws"].fillna(""),
+            pairs["draws_foil"].fillna(""),
             strict=True,
         )
     ]
+
+
+def _list_shares(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return T-SHAP of each text in percent (`share`), its standard error if the estimator draws with
+    the seed of the run (`error`, else 0), and the name of its draws (`draws`).
+
+    Args:
+        frame: Rows of one profile, at least one.
+    """
+    # Without a standard error a number counts as exact.
+    error = 100 * frame["t_shap_se"].astype(float).fillna(0.0)
+    if get_fidelity(str(frame["profile"].iat[0])).estimator_seed != "run":
+        error = 0 * error
+    return frame[["item_id", "image"]].assign(
+        share=100 * frame["t_shap"].astype(float),
+        error=error,
+        # As many coalitions are those of as many players.
+        draws=frame["requested"].astype(str),
+    )

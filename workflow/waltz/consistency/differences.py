@@ -2,6 +2,7 @@
 (thesis 5.6.2), and chat models less their base models (thesis 5.7).
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -159,10 +160,18 @@ def average_over_seeds(numbers: Sequence[ItemNumber]) -> list[ItemNumber]:
     averages = []
     for runs in numbers_of_items.values():
         average = None
-        values = [run.value for run in runs if run.value is not None]
+        error = 0.0
+        values = []
+        errors = []
+        for run in runs:
+            if run.value is not None:
+                values.append(run.value)
+                errors.append(run.common_error)
         if values:
             average = mean(values)
-        averages.append(replace(runs[0], seed=0, value=average))
+            # The permutations of seeds are independent.
+            error = math.hypot(*errors) / len(errors)
+        averages.append(replace(runs[0], seed=0, value=average, common_error=error))
     return averages
 
 
@@ -173,24 +182,38 @@ def pair_numbers(
     side.
     """
     # Item and seed of each number; those of one side alone have no number on the other.
-    first_values = _index_values(first)
-    second_values = _index_values(second)
+    first_numbers = _index_numbers(first)
+    second_numbers = _index_numbers(second)
     pairs: dict[ItemSeed, PairedItem] = {}
     for number in (*first, *second):
         key = (number.item_id, number.seed)
+        missing = replace(number, value=None)
+        first_number = first_numbers.get(key, missing)
+        second_number = second_numbers.get(key, missing)
         pairs[key] = PairedItem(
             item_id=number.item_id,
             dataset=dataset,
             cluster=_name_cluster(dataset, number),
-            first=first_values.get(key),
-            second=second_values.get(key),
+            first=first_number.value,
+            second=second_number.value,
+            first_error=first_number.common_error,
+            second_error=second_number.common_error,
+            first_draws=_name_draws(first_number),
+            second_draws=_name_draws(second_number),
         )
     return list(pairs.values())
 
 
-def _index_values(numbers: Sequence[ItemNumber]) -> dict[ItemSeed, float | None]:
+def _index_numbers(numbers: Sequence[ItemNumber]) -> dict[ItemSeed, ItemNumber]:
     """Return the number of each item and seed."""
-    return {(number.item_id, number.seed): number.value for number in numbers}
+    return {(number.item_id, number.seed): number for number in numbers}
+
+
+def _name_draws(number: ItemNumber) -> str:
+    """Return the name of the permutations of a number, which others of as many players and the same
+    seed share.
+    """
+    return f"{number.seed}:{number.players}"
 
 
 def _name_cluster(dataset: str, number: ItemNumber) -> str:

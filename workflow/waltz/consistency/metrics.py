@@ -365,6 +365,11 @@ def _list_cc_shap_numbers(
     for suffix, value in _list_excesses(excess).items():
         missing = NO_PARTNER if excess is None else NO_CONTENT
         numbers[metric + suffix] = _build_number(record, value, missing)
+    # The noise of one seed in the excess is about that of CC-SHAP itself, and below its bound
+    # (docs/reference/estimators.md).
+    numbers[metric + EXCESS] = _add_seed_error(
+        numbers[metric + EXCESS], record, record.standard_error
+    )
     # Without an image T-SHAP is 1 by definition.
     if record.image is None:
         return numbers

@@ -222,21 +222,29 @@ def compute_mean(
     )
 
 
-def bound_common_error(errors: np.ndarray, groups: np.ndarray) -> float:
+def bound_common_error(
+    errors: np.ndarray, groups: np.ndarray, weights: np.ndarray | None = None
+) -> float:
     """Return an upper bound of the standard error of a mean over items that the permutations of one
     seed leave, in the unit of the errors.
 
     Items with as many players have the same permutations, and their errors are at most fully
-    correlated. Other permutations are independent.
+    correlated, of either sign. Other permutations are independent. A difference of means has the
+    bound of their sum.
 
     Args:
         errors: Standard error of each item, float64 of shape (items,), at least one; NaN counts as
             exact.
-        groups: A number that items with the same permutations share, of shape (items,).
+        groups: A number or name that items with the same permutations share, of shape (items,).
+        weights: Weight of each item in the mean, or its magnitude in a difference of means, float64
+            of shape (items,); None for equal weights.
     """
+    if weights is None:
+        weights = np.full(len(errors), 1 / len(errors))
     _, index = np.unique(groups, return_inverse=True)
-    sums = np.bincount(index, weights=np.nan_to_num(errors))
-    return float(np.sqrt((sums**2).sum())) / len(errors)
+    # Within a group standard errors add up, and between groups their squares.
+    sums = np.bincount(index, weights=weights * np.nan_to_num(errors))
+    return float(np.sqrt((sums**2).sum()))
 
 
 def add_common_error(

@@ -5,6 +5,7 @@ of an explanation and of its answer, with an interval and a test over images.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from waltz.core.intervals import (
     PERCENT,
     Bounds,
     Resampling,
+    add_common_error,
+    bound_common_error,
     build_measure,
     compute_difference_p,
     resample,
@@ -23,8 +26,26 @@ from waltz.core.schema import ComparisonRecord, DifferenceRecord
 from waltz.evaluation.metrics.comparisons import correct_families
 from waltz.evaluation.settings import ALL_DATA_SETS
 
-ItemNumbers = Mapping[str, tuple[str, float]]
-"""Cluster and number of each item that has a number, by the name of the item."""
+
+class ClusteredNumber(NamedTuple):
+    """Hold the number of an item.
+
+    Attributes:
+        cluster: The image of the item, or the item if it has no image.
+        value: The number.
+        error: Standard error by an estimator that draws with the seed of the run, in the unit of the
+            number; 0 for other numbers.
+        draws: Name of the estimator's draws, which numbers with the same permutations share.
+    """
+
+    cluster: str
+    value: float
+    error: float = 0.0
+    draws: str = ""
+
+
+ItemNumbers = Mapping[str, ClusteredNumber]
+"""Number of each item that has one, by the name of the item."""
 FIRST, SECOND = ":first", ":second"
 """Endings of the names of the metrics that hold the mean of either side."""
 
@@ -40,6 +61,10 @@ class PairedItem:
             has no image.
         first: Number on the first side; None where it is missing.
         second: Number on the second side; None where it is missing.
+        first_error: Standard error of the first number, as of `ClusteredNumber`.
+        second_error: Standard error of the second number.
+        first_draws: Name of the draws of the first number, as of `ClusteredNumber`.
+        second_draws: Name of the draws of the second number.
     """
 
     item_id: str
@@ -47,6 +72,10 @@ class PairedItem:
     cluster: str
     first: float | None
     second: float | None
+    first_error: float = 0.0
+    second_error: float = 0.0
+    first_draws: str = ""
+    second_draws: str = ""
 
 
 COLUMNS = [field.name for field in fields(PairedItem)]
@@ -101,6 +130,7 @@ def compute_paired_difference(
 
     Each data set has the same weight, whatever its number of items; with one data set this is the
     mean over items. The bootstrap draws clusters over all data sets, since data sets share images.
+    Intervals and p hold a bound of the noise of a common seed, which resamples do not show.
 
     Args:
         items: Items of one or several data sets; an item with several seeds occurs once for each.
@@ -132,15 +162,26 @@ def compute_paired_difference(
     # Sum of the weights in each resample, (resamples,), so that a mean of equal numbers is exact.
     weight_draws = resamples.compute_means(weights)
 
-    def draw_means(values: np.ndarray) -> np.ndarray:
-        means: np.ndarray = resamples.compute_means(weights * values) / weight_draws
-        return means
+    def draw_means(values: np.ndarray, *columns: str) -> np.ndarray:
+        means = resamples.compute_means(weights * values) / weight_draws
+        # Both numbers of an item may have the same permutations, as those of other items.
+        errors = []
+        names = []
+        for column in columns:
+            errors.append(pairs[f"{column}_error"])
+            names.append(pairs[f"{column}_draws"])
+        common_error = bound_common_error(
+            np.concatenate(errors), np.concatenate(names), np.tile(weights, len(errors))
+        )
+        return add_common_error(means, common_error, resamples.clusters)
 
-    def measure_mean(values: np.ndarray, value_bounds: Bounds) -> Measure:
+    def measure_mean(
+        values: np.ndarray, draws: np.ndarray, value_bounds: Bounds
+    ) -> Measure:
         return build_measure(
             float(weights @ values),
             n_items,
-            draw_means(values),
+            draws,
             resampling,
             resamples.clusters,
             value_bounds,
@@ -149,17 +190,18 @@ def compute_paired_difference(
     differences = first - second
     # A difference is largest where one side has the smallest number and the other the largest.
     span = bounds[1] - bounds[0]
-    difference = measure_mean(differences, (-span, span))
-    # The same draws as those of the interval.
+    # Interval and p have the same draws.
+    difference_draws = draw_means(differences, "first", "second")
+    difference = measure_mean(differences, difference_draws, (-span, span))
     p = compute_difference_p(
         float(weights @ differences),
-        draw_means(differences),
+        difference_draws,
         resamples.clusters,
         (-span, span),
     )
     return PairedDifference(
-        first=measure_mean(first, bounds),
-        second=measure_mean(second, bounds),
+        first=measure_mean(first, draw_means(first, "first"), bounds),
+        second=measure_mean(second, draw_means(second, "second"), bounds),
         difference=difference,
         p=p,
         unpaired=unpaired,
@@ -197,9 +239,8 @@ def compare_item_numbers(
             reason = f"no item of {dataset} has a number of both models"
             return replace(comparison, dataset=label, reason=reason)
         for item_id in common:
-            cluster, number_a = numbers_a[item_id]
-            _, number_b = numbers_b[item_id]
-            items.append(PairedItem(item_id, dataset, cluster, number_a, number_b))
+            number_a, number_b = numbers_a[item_id], numbers_b[item_id]
+            items.append(build_pair(item_id, dataset, number_a, number_b))
     result = compute_paired_difference(items, label, resampling)
     return replace(
         comparison,
@@ -209,6 +250,23 @@ def compare_item_numbers(
         ci_low=result.difference.ci_low,
         ci_high=result.difference.ci_high,
         p=result.p,
+    )
+
+
+def build_pair(
+    item_id: str, dataset: str, first: ClusteredNumber, second: ClusteredNumber
+) -> PairedItem:
+    """Return the numbers of one item on two sides; the cluster is that of the first side."""
+    return PairedItem(
+        item_id,
+        dataset,
+        first.cluster,
+        first.value,
+        second.value,
+        first.error,
+        second.error,
+        first.draws,
+        second.draws,
     )
 
 
