@@ -6,6 +6,8 @@ import ast
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 LIBRARY = Path(__file__).parents[1] / "workflow" / "waltz"
 ORDER = (
     ("core",),
@@ -57,19 +59,23 @@ def list_imports(file: Path) -> set[str]:
     return imports
 
 
-IMPORTS = {
-    module: list_imports(file) - {module, "waltz"} for module, file in MODULES.items()
-}
+@pytest.fixture(scope="module")
+def imports() -> dict[str, set[str]]:
+    """The modules of the library that each of its modules imports."""
+    return {
+        module: list_imports(file) - {module, "waltz"}
+        for module, file in MODULES.items()
+    }
 
 
 def test_every_room_has_a_level():
     assert {module.split(".")[1] for module in MODULES if "." in module} == set(LEVELS)
 
 
-def test_no_module_imports_from_a_later_room():
+def test_no_module_imports_from_a_later_room(imports):
     back = [
         (module, imported)
-        for module, names in IMPORTS.items()
+        for module, names in imports.items()
         for imported in names
         if "." in module
         and LEVELS[imported.split(".")[1]] > LEVELS[module.split(".")[1]]
@@ -77,5 +83,5 @@ def test_no_module_imports_from_a_later_room():
     assert not back
 
 
-def test_there_are_no_cycles():
-    assert list(TopologicalSorter(IMPORTS).static_order())
+def test_there_are_no_cycles(imports):
+    assert list(TopologicalSorter(imports).static_order())

@@ -280,6 +280,7 @@ def candidates(shared_data, script):
     )
 
 
+@pytest.mark.corpora
 @pytest.mark.parametrize("instrument", SIZES)
 def test_the_published_distance_is_reached_at_a_tenth_of_the_size(
     script, candidates, instrument
@@ -293,6 +294,7 @@ def test_the_published_distance_is_reached_at_a_tenth_of_the_size(
     assert len({row.item_id for row in rows}) == len(rows)
 
 
+@pytest.mark.corpora
 def test_relations_come_from_the_captions(candidates):
     assert all(
         row.caption_phrases != row.foil_phrases for row in candidates["relations"]

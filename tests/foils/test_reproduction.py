@@ -120,7 +120,17 @@ def released(shared_data, instrument):
     return items[::2] if instrument in FROM_CAPTIONS else items
 
 
-@pytest.mark.parametrize("instrument", LEAST)
+LONG = ("plurality", "counting-small", "relations")
+"""Instruments whose released items take seconds."""
+
+
+@pytest.mark.parametrize(
+    "instrument",
+    [
+        pytest.param(name, marks=pytest.mark.corpora if name in LONG else ())
+        for name in LEAST
+    ],
+)
 def test_the_released_items_are_reproduced(shared_data, captions, instrument):
     items = released(shared_data, instrument)
     share, missed = measure_reproduction(

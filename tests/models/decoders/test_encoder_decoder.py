@@ -9,6 +9,7 @@ from PIL import Image
 from tokenizers import Regex, pre_tokenizers
 
 import waltz
+from stand_ins.family_marks import mark_families
 from stand_ins.models import tiny_decoder_types
 from stand_ins.models.enumeration import enumerate_shapley, score_plainly
 from stand_ins.models.tiny_decoders import random, spec
@@ -52,7 +53,9 @@ def draw_photo(seed=0):
     return Image.fromarray(levels)
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(
+    scope="module", params=mark_families(FAMILIES, "blip-2-t5", "blip-2", "kosmos-2")
+)
 def decoder(request):
     return wrap_vision_language_model(spec(request.param), *build(request.param), "cpu")
 
@@ -102,7 +105,10 @@ def test_generations_are_those_of_transformers(decoder):
 
 # The labels of the random T5Gemma 2 have no probability that could be shared.
 @pytest.mark.parametrize(
-    "family", [*sorted({*FAMILIES} - {"t5gemma2", "idefics"}), "paligemma"]
+    "family",
+    mark_families(
+        [*sorted({*FAMILIES} - {"t5gemma2", "idefics"}), "paligemma"], "blip-2-t5"
+    ),
 )
 def test_a_loaded_model_without_a_chat_template_is_asked_plainly(family):
     network, processor = build(family)

@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 import waltz
+from stand_ins.family_marks import mark_families
 from stand_ins.models import tiny_decoder_types, tiny_families
 from stand_ins.models.enumeration import (
     enumerate_shapley,
@@ -47,6 +48,8 @@ FAMILIES = (
     "llava-onevision",
     *READ_BY_THEMSELVES,
 )
+ALL_FAMILIES = mark_families(FAMILIES, "qwen3-vl", "gemma3", "mllama")
+ALL_READ_BY_THEMSELVES = mark_families(READ_BY_THEMSELVES, "gemma3", "mllama")
 TEXT = "USER : <image> what is this ? ASSISTANT :"
 TARGETS = (70, 41, 12)
 
@@ -77,7 +80,7 @@ def spell(decoder, text):
     return text.replace("<image>", decoder.placeholder)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_a_family_is_read_with_embeddings_of_the_image_if_they_suffice(
     family, decoders, caplog
 ):
@@ -108,7 +111,7 @@ def test_an_explanation_of_a_loaded_model_says_how_it_was_read():
     assert 0 < explanation.t_shap < 1
 
 
-@pytest.mark.parametrize("decoder", FAMILIES, indirect=True)
+@pytest.mark.parametrize("decoder", ALL_FAMILIES, indirect=True)
 def test_scores_are_those_of_the_own_forward_pass(decoder):
     texts = [spell(decoder, TEXT), spell(decoder, "<image> a dog sits on the table")]
     images = [photo(), photo(97, 40, 1)]
@@ -125,7 +128,7 @@ def test_scores_are_those_of_the_own_forward_pass(decoder):
         )
 
 
-@pytest.mark.parametrize("decoder", FAMILIES, indirect=True)
+@pytest.mark.parametrize("decoder", ALL_FAMILIES, indirect=True)
 def test_shapley_values_are_those_of_all_coalitions_read_alone(decoder):
     image, text = photo(), spell(decoder, "<image> this dog")
     settings = PromptSettings(EQUATIONS, evaluations=64, value="logit")
@@ -141,7 +144,7 @@ def test_shapley_values_are_those_of_all_coalitions_read_alone(decoder):
     assert np.abs(phi).max(axis=1).min() > 1e-3
 
 
-@pytest.mark.parametrize("decoder", READ_BY_THEMSELVES, indirect=True)
+@pytest.mark.parametrize("decoder", ALL_READ_BY_THEMSELVES, indirect=True)
 def test_values_do_not_depend_on_the_size_of_batches(decoder):
     picture, prompt = (
         decoder.prepare_image(photo()),
@@ -168,7 +171,9 @@ def test_values_do_not_depend_on_the_size_of_batches(decoder):
     assert decoder.network.joins_rows
 
 
-@pytest.mark.parametrize("decoder", ["qwen3-vl", *READ_BY_THEMSELVES], indirect=True)
+@pytest.mark.parametrize(
+    "decoder", ["qwen3-vl", *ALL_READ_BY_THEMSELVES], indirect=True
+)
 def test_generations_of_a_batch_are_the_likeliest_tokens_of_prompts_alone(decoder):
     texts = [
         spell(decoder, TEXT),

@@ -10,6 +10,7 @@ import torch
 import transformers
 from PIL import Image
 
+from stand_ins.family_marks import mark_families
 from stand_ins.models import tiny_decoders, tiny_families
 from stand_ins.models.tiny_decoders import TEXT, TOWER, random, spec, tokenizer
 from waltz.core.errors import UserError
@@ -29,6 +30,11 @@ pytestmark = pytest.mark.newest
 torch.set_num_threads(1)
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+DTYPE_PARAMETERS = [
+    torch.float32,
+    torch.bfloat16,
+    pytest.param(torch.float16, marks=pytest.mark.families),
+]
 FAST = ("qwen2.5-vl", "qwen3-vl", "internvl", "idefics3", "llava-onevision")
 SLOW = ("gemma3", "mllama", "llama4")
 BROKEN = {"llama4": "image_outputs"}
@@ -129,8 +135,8 @@ def build_texts(placeholder):
     ]
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("family", [*FAST, *SLOW])
+@pytest.mark.parametrize("dtype", DTYPE_PARAMETERS, ids=str)
+@pytest.mark.parametrize("family", mark_families([*FAST, *SLOW], "internvl", "gemma3"))
 def test_values_are_those_of_coalitions_alone(family, dtype):
     decoder = wrap(family, dtype)
     assert isinstance(decoder, OwnForwardModel) == (family in SLOW)
@@ -152,10 +158,19 @@ def gemma3_with_window(window, layers, pattern):
     return random(transformers.Gemma3ForConditionalGeneration(config)), processor
 
 
-@pytest.mark.parametrize("dtype", DTYPES[:2], ids=str)
-@pytest.mark.parametrize("window", [3, 8, 64])
 @pytest.mark.parametrize(
-    "pattern", [["sliding_attention"], ["sliding_attention", "full_attention"]], ids=len
+    "dtype",
+    [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.families)],
+    ids=str,
+)
+@pytest.mark.parametrize("window", [3, pytest.param(8, marks=pytest.mark.families), 64])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param(["sliding_attention"], marks=pytest.mark.families),
+        ["sliding_attention", "full_attention"],
+    ],
+    ids=len,
 )
 def test_gemma3_is_right_with_any_window(window, pattern, dtype):
     network, processor = gemma3_with_window(window, 2, pattern)
