@@ -6,6 +6,7 @@ import torch
 import transformers
 from PIL import Image
 
+from stand_ins.family_marks import mark_families
 from stand_ins.models.tiny_encoders import (
     ANSWERS,
     BUILDERS,
@@ -23,6 +24,11 @@ from waltz.models.resolve_name import detect_encoder_kind
 CPU = Device("cpu", 1, "a test")
 SEEING_REGIONS = ("lxmert", "lxmert-answering", "visual-bert")
 SEEING_PIXELS = tuple(kind for kind in BUILDERS if kind not in SEEING_REGIONS)
+ALL_KINDS = mark_families(BUILDERS, "clip", "siglip", "vilt", "lxmert")
+"""Late fusion, late fusion with padding and a bias, early fusion of patches, and of regions, stand
+for the others.
+"""
+ALL_SEEING_PIXELS = mark_families(SEEING_PIXELS, "clip", "siglip", "vilt")
 MATCHING = {
     "flava": "itm_head.seq_relationship",
     "blip-2": "itm_head",
@@ -135,7 +141,7 @@ def odds(logits, match):
     return logits[:, match] - logits[:, 1 - match]
 
 
-@pytest.mark.parametrize("kind", BUILDERS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 @torch.inference_mode()
 def test_text_side_image_side_and_fusion_together_are_the_forward_pass(
     load, pictures, kind
@@ -157,7 +163,7 @@ def test_text_side_image_side_and_fusion_together_are_the_forward_pass(
     assert torch.stack(logits).reshape(9, -1).std(dim=0).min() > 1e-3
 
 
-@pytest.mark.parametrize("kind", BUILDERS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 @torch.inference_mode()
 def test_rows_do_not_mix(load, pictures, kind):
     encoder = load(kind)
@@ -174,7 +180,7 @@ def test_rows_do_not_mix(load, pictures, kind):
         assert together[row].numpy() == pytest.approx(alone.numpy(), abs=1e-5)
 
 
-@pytest.mark.parametrize("kind", BUILDERS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 @torch.inference_mode()
 def test_brain_floats_give_nearly_the_same_logit_as_float32(load, pictures, kind):
     logits = []
@@ -190,7 +196,7 @@ def test_brain_floats_give_nearly_the_same_logit_as_float32(load, pictures, kind
     assert logits[1] == pytest.approx(logits[0], abs=0.1, rel=0.1)
 
 
-@pytest.mark.parametrize("kind", MATCHING)
+@pytest.mark.parametrize("kind", mark_families(MATCHING, "lxmert", "visual-bert"))
 @torch.inference_mode()
 def test_a_network_that_prefers_a_match_scores_high(load, pictures, kind):
     match = {"visual-bert": 0}.get(kind, 1)
@@ -207,7 +213,10 @@ def test_a_network_that_prefers_a_match_scores_high(load, pictures, kind):
 
 
 @pytest.mark.parametrize(
-    "kind", ["clip", "metaclip-2", "siglip", "align", "flava-contrastive"]
+    "kind",
+    mark_families(
+        ["clip", "metaclip-2", "siglip", "align", "flava-contrastive"], "clip", "siglip"
+    ),
 )
 @torch.inference_mode()
 def test_late_fusion_is_a_scaled_product_of_unit_vectors_plus_a_bias(
@@ -290,7 +299,7 @@ def test_siglip_2_reads_gemmas_tokens_padded_to_its_full_length(
     assert logit.numpy() == pytest.approx(expected.numpy(), abs=1e-5)
 
 
-@pytest.mark.parametrize("kind", SEEING_PIXELS)
+@pytest.mark.parametrize("kind", ALL_SEEING_PIXELS)
 @torch.inference_mode()
 def test_images_of_any_shape_are_seen(load, kind):
     encoder = load(kind)
@@ -317,12 +326,12 @@ def test_images_of_any_shape_are_seen(load, kind):
     assert wide[0].std(dim=1).mean() > 0
 
 
-@pytest.mark.parametrize("kind", SEEING_PIXELS)
+@pytest.mark.parametrize("kind", ALL_SEEING_PIXELS)
 def test_images_are_resized_by_pil(load, kind):
     assert type(load(kind).processor).__name__.endswith("Pil")
 
 
-@pytest.mark.parametrize("kind", BUILDERS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_a_text_is_read_to_the_models_last_position_and_refused_beyond(load, kind):
     encoder = load(kind)
     ends = sum(encoder.tokenize("a").special)

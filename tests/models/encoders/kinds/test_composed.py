@@ -218,6 +218,7 @@ def photo_scorer():
     return load_encoder(spec, CPU)
 
 
+@pytest.mark.corpora
 def test_real_weights_tell_two_photos_by_their_objects(photo_scorer, shared_data):
     captions = {
         "000000255165": "A desk with a laptop and two monitors.",
