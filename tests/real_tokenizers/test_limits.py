@@ -92,6 +92,7 @@ def test_a_language_model_gives_a_reason_for_a_text_beyond_its_limit(
     )
 
 
+@pytest.mark.families
 def test_llava_next_reads_the_longest_captions_with_an_image_of_any_shape(
     valid_sentences, llava_next
 ):
@@ -116,6 +117,7 @@ def test_llava_next_reads_the_longest_captions_with_an_image_of_any_shape(
     assert lengths[GRIDS.index((2, 2))] == len(prompt.ids) - 1 + 576 + 48 * 48 + 48
 
 
+@pytest.mark.families
 def test_llava_next_refuses_a_prompt_that_does_not_fit_with_its_image(
     dialogues, llava_next
 ):

@@ -2,10 +2,13 @@
 them.
 """
 
+import pytest
 from PIL import Image
 
 from real_tokenizers.build import build_mistral
 from waltz.models.decoders.decoder import expand_prompt
+
+pytestmark = pytest.mark.families
 
 QUESTION = "[INST] <image>\nIs this artwork created by linard, jacques? Please answer yes or no. [/INST]"
 IDS, PIXELS = 2369, (1, 5, 3, 336, 336)

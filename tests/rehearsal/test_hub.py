@@ -13,6 +13,7 @@ import transformers
 from rehearsal import hub
 from rehearsal.checkpoints import vision
 from rehearsal.server import Repository, World, serving
+from stand_ins.family_marks import mark_families
 from waltz.core.downloads.transfer import ATTEMPTS, DownloadRequest, download
 from waltz.core.errors import UserError
 from waltz.core.jobs.devices import Device
@@ -182,7 +183,15 @@ CLASSES = {
 
 
 @pytest.mark.usefixtures("real_vocabularies")
-@pytest.mark.parametrize("model", CLASSES)
+@pytest.mark.parametrize(
+    "model",
+    mark_families(
+        CLASSES,
+        "openai-community/gpt2",
+        "llava-hf/llava-v1.6-vicuna-7b-hf",
+        "openai/clip-vit-base-patch32",
+    ),
+)
 def test_a_tiny_checkpoint_loads_completely_and_is_the_same_each_time(tmp_path, model):
     folders = [tmp_path / name for name in ("first", "second")]
     for folder in folders:
@@ -205,7 +214,11 @@ def test_a_tiny_checkpoint_loads_completely_and_is_the_same_each_time(tmp_path, 
 
 @pytest.mark.usefixtures("real_vocabularies")
 @pytest.mark.parametrize(
-    "model", [model for model in vision.BUILDERS if model.startswith("llava-hf/")]
+    "model",
+    mark_families(
+        [model for model in vision.BUILDERS if model.startswith("llava-hf/")],
+        "llava-hf/llava-v1.6-vicuna-7b-hf",
+    ),
 )
 def test_a_processor_of_the_published_runs_is_completed_and_its_network_reads_as_its_own(
     tmp_path, model
@@ -220,6 +233,7 @@ def test_a_processor_of_the_published_runs_is_completed_and_its_network_reads_as
     assert loaded.processor.patch_size == vision.PATCH
 
 
+@pytest.mark.families
 @pytest.mark.usefixtures("real_vocabularies")
 def test_mplug_owl3_is_loaded_completely_without_code_of_its_repository(tmp_path):
     model = "mPLUG/mPLUG-Owl3-7B-240728"
