@@ -2,6 +2,7 @@
 classes.
 """
 
+import gc
 import os
 from pathlib import Path
 
@@ -21,6 +22,19 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 if SHARED.is_dir():
     os.environ["WALTZ_DATA"] = str(SHARED.resolve())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect tests without the garbage collector, which would go through all imported modules again
+    and again.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()  # modules and tests stay to the end
+        gc.enable()
 
 
 def pytest_addoption(parser):
