@@ -9,8 +9,8 @@ from waltz.core.schema import MeasurementRecord
 CLIP, MATCHER, LLAVA = "scenes-clip", "scenes-matcher", "scenes-llava"
 RANDOM_MATCHER = f"{MATCHER}, random weights"
 SMOLLM2 = "smollm2-135m-instruct"
-RECORDED = "recorded"
-"""Measurement of the metrics of stage consistency, which are those of the study `recorded`."""
+CONSISTENCY = "consistency"
+"""Measurement of the metrics of stage consistency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def collect_findings(
         measure = measures.get(key)
         if measure is None or (measure.value is None and not source.undefined):
             raise UserError(
-                f"{source.measurement}: no number for {name!r} ({source}); run the studies measures and valse"
+                f"{source.measurement}: no number for {name!r} ({source}); run the study that measures it"
             )
         text = source.undefined
         if measure.value is not None:

@@ -1,4 +1,4 @@
-"""Pages of docs/explanation that state findings: their numbers from the files of three studies, and
+"""Pages of docs/explanation that state findings: their numbers from the files of studies, and
 their figures.
 
 A number stands between `<!-- name -->` and `<!-- end -->`. `n:name` is the number of items of a
@@ -13,9 +13,9 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from tools.renew_findings import calibration, recorded, t_shap
+from tools.renew_findings import calibration, cc_shap, t_shap
 from tools.renew_findings.charts import save_charts
-from tools.renew_findings.findings import RECORDED, Finding, collect_findings
+from tools.renew_findings.findings import CONSISTENCY, Finding, collect_findings
 from tools.renew_findings.page_charts import PAGE_CHARTS
 from waltz.core.files.atomic import write_text
 from waltz.core.records import read_records
@@ -26,7 +26,7 @@ MARK = re.compile(r"<!-- ([^>]+) -->([^<]*)<!-- end -->")
 PAGES = {
     "measures": t_shap.FINDINGS,
     "calibration": calibration.FINDINGS,
-    "cc-shap": recorded.FINDINGS,
+    "cc-shap": cc_shap.FINDINGS,
 }
 """Numbers of each page by name."""
 SUMMARY = "findings"
@@ -38,7 +38,7 @@ def renew_pages(docs: Path, *results: Path) -> None:
 
     Args:
         docs: Folder of the documentation.
-        results: Folders of the measurements, and the file of the metrics of a recorded run.
+        results: Folders of the measurements, and files of the metrics of stage consistency.
     """
     rows = read_measurements(results)
     all_texts: dict[str, str] = {}
@@ -90,7 +90,7 @@ def _read_metrics(file: Path) -> list[MeasurementRecord]:
     rows = []
     for record in read_records(file, MetricRecord):
         row = MeasurementRecord(
-            measurement=RECORDED,
+            measurement=CONSISTENCY,
             model=record.model,
             dataset=record.dataset,
             quantity=record.metric,

@@ -148,9 +148,7 @@ def read_numeral(token: Token) -> int | None:
         number = int(word)
     else:
         number = NUMBERS.get(word, 0)
-    if number < 2:
-        return None
-    return number
+    return number if number >= 2 else None
 
 
 def _build_count(numeral: Token) -> Count | Refusal:
