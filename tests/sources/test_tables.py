@@ -255,6 +255,11 @@ def test_one_name_of_two_stored_images_is_refused(tmp_path):
         ),
         ("a.jsonl", f'{{"a": {"1" * 5000}}}\n', "line 1: Exceeds the limit"),
         ("a.csv", "a,b\n1,2,3\n", "line 2: 3 cells, not 2; correct the line"),
+        (
+            "a.csv",
+            "# made by hand\nimage,caption\na.jpg,A dog.\n",
+            "line 1: a comment stands where the names .* .got '# made by hand'.; remove the lines of comments",
+        ),
         ("a.csv", "a,a\n1,2\n", "column 'a' stands 2 times"),
         ("a.csv", b"a,b\n1,\xe9\n", "line 2: not UTF-8 at byte 2"),
         ("a.arrow", "no", "cannot be read"),

@@ -24,7 +24,7 @@ from typing import IO, Any, Literal
 import ijson
 import numpy as np
 
-from waltz.core.errors import UserError, advise_on_missing_file
+from waltz.core.errors import UserError, advise_on_missing_file, shorten_value
 from waltz.core.files.json_objects import (
     JsonObject,
     RepeatedKeyError,
@@ -233,6 +233,11 @@ def read_csv_records(
             if not any(cells) and len(cells) != 1:
                 continue
             if len(cells) != len(header):
+                if header[0].startswith("#"):
+                    raise UserError(
+                        f"{path}: line 1: a comment stands where the names of the columns are expected (got"
+                        f" {shorten_value(repr(header[0]))}); remove the lines of comments"
+                    )
                 raise UserError(
                     f"{path}: line {reader.line_num}: {len(cells)} cells, not {len(header)}; correct the line"
                     " (a text with a separator stands in quotation marks), or get the file again"
