@@ -12,8 +12,10 @@ from waltz.measures.controls import (
     measure_shuffled_explanations,
     randomize_weights,
     shift_images,
+    summarize_random_decoders,
     summarize_random_networks,
 )
+from waltz.measures.random_decoders import NetworkDifferences, initialize_weights
 from waltz.models.encoders.base import pack_linear_layers
 
 HOW = Resampling(100, 0.95, 1)
@@ -51,6 +53,18 @@ def test_packed_weights_are_drawn_anew_as_well():
         before = Encoder.network(ones)
         randomize_weights(Encoder, 1)
         assert not torch.allclose(Encoder.network(ones), before, atol=0.1)
+
+
+def test_matrices_of_random_decoders_follow_the_seed_and_vectors_stay():
+    network = torch.nn.Sequential(torch.nn.Linear(200, 200), torch.nn.LayerNorm(200))
+    biases = network[0].bias.detach().clone()
+    initialize_weights(network, 1)
+    first = network[0].weight.detach().clone()
+    assert float(first.std()) == pytest.approx(0.1, rel=0.02)
+    assert torch.equal(network[0].bias, biases)
+    assert torch.equal(network[1].weight, torch.ones(200))
+    initialize_weights(network, 2)
+    assert not torch.equal(network[0].weight, first)
 
 
 def test_random_networks_worked_by_hand():
@@ -153,3 +167,23 @@ def test_an_explanation_is_compared_with_its_answer_in_the_same_items_of_each_co
     assert measures[difference, "other image"].value == pytest.approx(30)
     excess = measures[f"{difference}_excess", "other image"]
     assert (excess.value, excess.n) == (pytest.approx(-20), 1)
+
+
+def test_an_excess_over_random_decoders_is_over_items_that_the_trained_one_has():
+    random = NetworkDifferences(
+        ["d/a", "d/b", "d/c"],
+        ["1", "2", "3"],
+        np.array([[2.0, 6.0, 90.0], [4.0, 8.0, 90.0]]),
+    )
+    trained = {"d/a": 10.0, "d/b": 20.0}
+    rows = summarize_random_decoders("m", "cot", random, trained, HOW)
+    measures = {row.quantity: row.measure for row in rows}
+    floor = measures["t_shap_explanation_less_answer"]
+    # 2, 4, 6 and 8; and 10 and 20 less the means 3 and 7 of both networks.
+    assert (floor.value, floor.n) == (pytest.approx(5), 2)
+    assert measures["t_shap_explanation_less_answer_excess"].value == pytest.approx(10)
+    assert {(row.factor, row.level) for row in rows} == {
+        ("control, cot", "random weights")
+    }
+    nothing = summarize_random_decoders("m", "cot", random, {}, HOW)
+    assert {row.measure.value for row in nothing} == {None}

@@ -168,7 +168,7 @@ FINDINGS: dict[str, Source] = {
             level,
         )
         for kind in ("post-hoc", "cot")
-        for level in ("none", "other image")
+        for level in ("none", "other image", "random weights")
         for excess in ("", "_excess")
         if level != "none" or not excess
     },

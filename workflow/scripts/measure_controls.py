@@ -22,7 +22,7 @@ with open_model_job(snakemake) as device:
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.images)
     resampling = Resampling(**params.resampling)
     settings = ControlSettings(**params.settings)
-    # Encoders are passed as functions that load them, since each random network needs untouched
+    # Models are passed as functions that load them, since each random network needs untouched
     # weights.
     encoders = {
         entry["name"]: partial(load_encoder, ModelSpec(**entry), device)
@@ -31,7 +31,10 @@ with open_model_job(snakemake) as device:
     rows = measure_encoder_controls(
         encoders, datasets, settings, params.seed, resampling
     )
-    decoders = [load_decoder(ModelSpec(**entry), device) for entry in params.decoders]
+    decoders = {
+        entry["name"]: partial(load_decoder, ModelSpec(**entry), device)
+        for entry in params.decoders
+    }
     rows += measure_decoder_controls(
         decoders, datasets, settings, params.seed, resampling
     )

@@ -24,6 +24,7 @@ MEASURES = {
     "controls": {
         **{"sample": 1, "evaluations": 120, "repeats": 2, "random_sample": 1},
         **{"decoder_sample": 1, "permutations": 1, "tokens": 3},
+        "random_decoders": 2,
     },
     "multiverse": {"sample": 1, "evaluations": 120, "cross_items": 1},
     "reliability": {

@@ -32,6 +32,10 @@ from waltz.core.sampling import derive_seed, rank
 from waltz.core.schema import CcShapRecord, MeasurementRecord
 from waltz.fidelity import EQUATIONS
 from waltz.measures.items import Item, identify_scene, read_item_sample
+from waltz.measures.random_decoders import (
+    NetworkDifferences,
+    attribute_given_texts,
+)
 from waltz.measures.rows import SIGNED, average, build_row
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders.base import PackedLinear
@@ -57,6 +61,8 @@ class ControlSettings:
         random_sample: Number of captions a data set that random networks score, the first ones of
             the sample.
         decoder_sample: Number of items a data set that decoders explain.
+        random_decoders: Random networks of each decoder, which are given the explanations of the first
+            item of each data set.
         permutations: Permutations of a prompt's players, each with its reverse.
         tokens: Maximum number of tokens of an explanation.
     """
@@ -66,6 +72,7 @@ class ControlSettings:
     repeats: int
     random_sample: int
     decoder_sample: int
+    random_decoders: int
     permutations: int
     tokens: int
 
@@ -188,11 +195,34 @@ def summarize_random_networks(
         values: T-SHAP in percent, float64 of shape (networks, items), at least two networks.
         plain: T-SHAP of the trained network in percent, float64 of shape (items,).
         clusters: The scene of each item.
+        resampling: Networks and scenes are drawn independently (`average_networks`).
+    """
+    rows = []
+    for quantity, table in (("t_shap", values), ("t_shap_difference", values - plain)):
+        measure = average_networks(model, table, clusters, resampling)
+        rows.append(_build_row(quantity, measure, model=model, level="random weights"))
+    # Deviation between networks of the mean over items; axis 1 are the items.
+    deviation = Measure(float(values.mean(axis=1).std(ddof=1)), len(values))
+    rows.append(
+        _build_row("t_shap_sd_networks", deviation, model=model, level="random weights")
+    )
+    return rows
+
+
+def average_networks(
+    model: str, table: np.ndarray, clusters: Sequence[str], resampling: Resampling
+) -> Measure:
+    """Return the mean over random networks and items, with its interval over both.
+
+    Args:
+        model: Name of the model.
+        table: float64 of shape (networks, items), at least two networks.
+        clusters: The scene of each item.
         resampling: Networks and scenes are drawn independently.
     Source:
         Owen (Annals of Applied Statistics 1, 2007), on resamples of both factors.
     """
-    networks = [str(number) for number in range(len(values))]
+    networks = [str(number) for number in range(len(table))]
     network_draws = resample(
         networks,
         resamples=resampling.resamples,
@@ -204,27 +234,17 @@ def summarize_random_networks(
     )
     # Weight of each network and of each item in each resample, both of which sum to 1 over axis 1:
     # (resamples, networks) and (resamples, items).
-    network_weights = network_draws.count_items() / len(values)
+    network_weights = network_draws.count_items() / len(table)
     item_counts = scene_draws.count_items()
     item_weights = item_counts / item_counts.sum(axis=1, keepdims=True)
-
-    rows = []
-    for quantity, table in (("t_shap", values), ("t_shap_difference", values - plain)):
-        # A resample's mean weighs cell (n, i) of the table by the weights of its network and of its
-        # item.
-        means = np.einsum(
-            "rn,ni,ri->r", network_weights, table, item_weights, optimize=True
-        )
-        measure = build_measure(
-            float(table.mean()), len(plain), means, resampling, len(values), None
-        )
-        rows.append(_build_row(quantity, measure, model=model, level="random weights"))
-    # Deviation between networks of the mean over items; axis 1 are the items.
-    deviation = Measure(float(values.mean(axis=1).std(ddof=1)), len(values))
-    rows.append(
-        _build_row("t_shap_sd_networks", deviation, model=model, level="random weights")
+    # A resample's mean weighs cell (n, i) of the table by the weights of its network and of its
+    # item.
+    means = np.einsum(
+        "rn,ni,ri->r", network_weights, table, item_weights, optimize=True
     )
-    return rows
+    return build_measure(
+        float(table.mean()), table.shape[1], means, resampling, len(table), None
+    )
 
 
 def correlate(
@@ -313,7 +333,7 @@ def randomize_weights(encoder: Any, seed: int) -> None:
 
 
 def measure_decoder_controls(
-    decoders: Sequence[Decoder],
+    decoders: Mapping[str, Callable[[], Decoder]],
     datasets: Sequence[DatasetFiles],
     settings: ControlSettings,
     seed: int,
@@ -323,11 +343,15 @@ def measure_decoder_controls(
     without a control and with each null control.
 
     The controls of CC-SHAP compare an answer with explanations of other items, and with shuffled
-    players; that of T-SHAP is images of other scenes.
+    players; those of T-SHAP are images of other scenes, and random weights that are given the texts
+    of the trained decoder.
+
+    Args:
+        decoders: Function that loads each decoder, by name.
     """
     rows: list[MeasurementRecord] = []
-    for decoder in decoders:
-        name = decoder.spec.name
+    for name, load in decoders.items():
+        decoder = load()
         plain = _explain_items(decoder, datasets, settings, seed)
         rows += measure_shuffled_explanations(name, plain, seed, resampling)
         with tempfile.TemporaryDirectory() as folder:
@@ -335,6 +359,69 @@ def measure_decoder_controls(
             other_image = _explain_items(decoder, exchanged, settings, seed)
         runs = {"none": plain, "other image": other_image}
         rows += measure_answer_differences(name, runs, resampling)
+        random = attribute_given_texts(
+            load,
+            datasets,
+            sample=settings.decoder_sample,
+            networks=settings.random_decoders,
+            permutations=settings.permutations,
+            tokens=settings.tokens,
+            seed=seed,
+        )
+        for kind, differences in random.items():
+            trained = _compute_answer_differences(plain, kind)
+            rows += summarize_random_decoders(
+                name, kind, differences, trained, resampling
+            )
+    return rows
+
+
+def summarize_random_decoders(
+    model: str,
+    kind: str,
+    random: NetworkDifferences,
+    trained: Mapping[str, float],
+    resampling: Resampling,
+) -> list[MeasurementRecord]:
+    """Return T-SHAP of given explanations less T-SHAP of their answers in random networks, and the
+    excess of the trained network over them, on the items that it has a number of.
+
+    Args:
+        model: Name of the decoder.
+        kind: Kind of explanation.
+        random: The differences in random networks.
+        trained: The difference of each item in the trained network.
+        resampling: Networks and scenes are drawn independently (`average_networks`).
+    """
+    # Items that the trained network has a number of, and their positions in the table.
+    positions = []
+    scenes = []
+    differences = []
+    for position, name in enumerate(random.names):
+        if name in trained:
+            positions.append(position)
+            scenes.append(random.scenes[position])
+            differences.append(trained[name])
+    floor = random.values[:, positions]
+    tables = {
+        EXPLANATION_LESS_ANSWER: floor,
+        f"{EXPLANATION_LESS_ANSWER}_excess": np.array(differences) - floor,
+    }
+    rows = []
+    for quantity, table in tables.items():
+        # The interval is over networks and scenes, so that it needs several items.
+        measure = Measure(None, len(scenes), reason="no item has a value")
+        if scenes:
+            measure = average_networks(model, table, scenes, resampling)
+        rows.append(
+            _build_row(
+                quantity,
+                measure,
+                model=model,
+                factor=f"control, {kind}",
+                level="random weights",
+            )
+        )
     return rows
 
 

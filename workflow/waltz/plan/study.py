@@ -954,6 +954,10 @@ class Controls(Section):
     """Number of items of each data set that random networks score, out of `sample`."""
     decoder_sample: Count
     """Number of items of each data set that decoders explain."""
+    random_decoders: Annotated[int, Field(ge=2, le=10_000)]
+    """Number of random networks of each decoder, which are given the explanations of the first item of
+    each data set.
+    """
     permutations: Draws
     """Permutations of a decoder's prompt."""
     tokens: Draws
