@@ -33,6 +33,18 @@ def test_captions_are_read_in_several_forms(tmp_path):
         assert read(tmp_path / name) == expected
 
 
+@pytest.mark.parametrize("start", ["image,caption\n", ""])
+def test_html_escapes_are_the_characters_that_they_mean(tmp_path, start):
+    # `&copy` has no semicolon: it may be a part of an address. Nothing is replaced twice.
+    escaped = "A dog &amp; a &quot;cat&#39;s&QUOT; a?b=1&copy=2 &amp;lt;"
+    expected = 'A dog & a "cat\'s" a?b=1&copy=2 &lt;'
+    path = tmp_path / ("a.csv" if start else "a.txt")
+    separator = "," if start else "\t"
+    path.write_text(f"{start}a.png{separator}{escaped}\n", encoding="utf-8")
+    assert [caption for _, _, caption, _ in read(path)] == [expected]
+    assert list(read_texts(path)) == [expected]
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

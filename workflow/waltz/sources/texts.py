@@ -9,6 +9,7 @@ from waltz.sources.formats.captions import (
     CAPTION_COLUMNS,
     list_captions,
     list_named_lines,
+    replace_escapes,
 )
 from waltz.sources.formats.coco import is_coco, read_captions
 from waltz.sources.pair_layouts import fold_names
@@ -39,7 +40,7 @@ def _read_texts(path: Path) -> Iterator[str]:
     named_rows = list_named_lines(path)
     if named_rows:
         for row in named_rows:
-            yield row.fields["caption"]
+            yield replace_escapes(row.fields["caption"])
         return
     # The end of the name tells the format.
     suffix = path.suffix.lower()
@@ -50,7 +51,7 @@ def _read_texts(path: Path) -> Iterator[str]:
         for row in read_table(path):
             yield from list_captions(row, _find_text(row))
     else:
-        yield from filter(fold_text, read_text_lines(path))
+        yield from map(replace_escapes, filter(fold_text, read_text_lines(path)))
 
 
 def _find_text(row: RawEntry) -> object:

@@ -1,5 +1,6 @@
 """Captions of a user: a table with a row for each caption, and the name of its image."""
 
+import html
 import logging
 import re
 from collections.abc import Iterator, Sequence
@@ -43,6 +44,10 @@ NAMED_LINE = re.compile(
     re.IGNORECASE,
 )
 """Line of a file without a header, such as of Flickr8k's `token.txt`: image, number, tab, caption."""
+HTML_ESCAPE = re.compile(
+    r"&(?:amp|apos|gt|lt|nbsp|quot|#\d{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE
+)
+"""Character as web pages write it."""
 
 
 def read_captions(path: str, source: str, split: str | None) -> Iterator[CaptionRecord]:
@@ -177,14 +182,23 @@ def _read_id(row: RawEntry, position: int) -> str:
 def list_captions(row: RawEntry, value: object) -> list[str]:
     """Return the captions of a cell, which holds one or a list of them; an absent one is empty."""
     if not isinstance(value, list):
-        return [join_lines(_read_text(row, value, "caption"))]
+        return [_read_caption(row, value)]
     captions = []
     for entry in value:
         text = entry
         if isinstance(entry, dict):  # of Karpathy's splits
             text = entry.get("raw")
-        captions.append(join_lines(_read_text(row, text, "caption")))
+        captions.append(_read_caption(row, text))
     return captions
+
+
+def _read_caption(row: RawEntry, value: object) -> str:
+    return replace_escapes(join_lines(_read_text(row, value, "caption")))
+
+
+def replace_escapes(text: str) -> str:
+    """Return a text with the characters that its HTML escapes mean, such as & for `&amp;`."""
+    return HTML_ESCAPE.sub(lambda escape: html.unescape(escape[0]), text)
 
 
 def _find_column(rows: Sequence[RawEntry], names: tuple[str, ...], role: str) -> str:
