@@ -423,3 +423,20 @@ def test_a_table_without_captions_is_one_line(tmp_path):
         list(read_texts(path))
     with pytest.raises(UserError, match="is a spreadsheet, which is not read"):
         list(read_texts(write(tmp_path, "a.xlsx", "")))
+
+
+def test_a_map_column_holds_objects(tmp_path):
+    kind = pa.map_(pa.string(), pa.string())
+    maps = pa.array([[("en", "A dog."), ("de", "Ein Hund.")]], type=kind)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"image": ["a.png"], "caption": maps}), path)
+    (row,) = read_table(path)
+    assert row.fields == {
+        "image": "a.png",
+        "caption": {"en": "A dog.", "de": "Ein Hund."},
+    }
+    # A name that stands twice has two values.
+    twice = pa.array([[("en", "A dog."), ("en", "A cat.")]], type=kind)
+    pq.write_table(pa.table({"caption": twice}), path)
+    with pytest.raises(UserError, match="duplicate key"):
+        read_table(path)

@@ -621,7 +621,7 @@ def _read_batch(batch: pa.RecordBatch, first: int) -> list[JsonObject]:
     """
     images = find_image_columns(batch.schema)
     plain = [name for name in batch.schema.names if name not in images]
-    rows: list[JsonObject] = batch.select(plain).to_pylist()
+    rows: list[JsonObject] = batch.select(plain).to_pylist(maps_as_pydicts="strict")
     for column in images:
         # The content of an image is not needed for its name.
         paths = batch[column].field("path").to_pylist()
