@@ -148,6 +148,44 @@ def test_an_argument_that_is_no_utf_8_is_one_line(arguments, where):
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        (["build", "captions.csv", "--images", ""], "'--images'"),
+        (["build", "captions.csv", "--images="], "'--images'"),
+        (["explain", "--model", "clip", "--image", ""], "'--image'"),
+        (
+            [
+                "regions",
+                "--model",
+                "m",
+                "--out",
+                "o",
+                "--image",
+                "a.jpg",
+                "--image",
+                "",
+            ],
+            "'--image'",
+        ),
+        (["people", "export", "--folder", ""], "'--folder'"),
+    ],
+)
+def test_an_empty_path_is_one_line(arguments, where):
+    result = CliRunner().invoke(app, arguments, prog_name="waltz")
+    assert result.exit_code == 2
+    assert result.output == (
+        f"waltz: Invalid value for {where}: '' is an empty path; name a file or folder, or . for the current folder;"
+        f" see: waltz {arguments[0]} --help\n"
+    )
+
+
+def test_an_empty_text_is_no_empty_path():
+    arguments = ["foil", "A dog.", "--instrument", ""]
+    result = CliRunner().invoke(app, arguments, prog_name="waltz")
+    assert "waltz: --instrument: unknown instrument" in result.output
+
+
 @pytest.mark.parametrize("path", [[], ["people"]])
 def test_a_group_without_a_command_shows_its_help(path):
     assert (

@@ -6,8 +6,9 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -62,12 +63,13 @@ class LazyCommand(TyperCommand):
         """Import the subcommand and return its context.
 
         Raises:
-            typer.BadParameter: An argument is not UTF-8, and is not a path.
+            typer.BadParameter: An argument is not UTF-8, and is not a path; or a path is empty.
         """
         command = get_command(importlib.import_module(name_module(str(self.name))).app)
         command.name = self.name
         args = list(map(_expand_home, args))
-        context = command.make_context(info_name, args, parent, **extra)
+        context = command.make_context(info_name, list(args), parent, **extra)
+        _refuse_empty_paths(command, args, context)
         parameters: list[Any] = list(command.params)
         # Texts are printed and stored later, which a byte that is not UTF-8 would break; only paths
         # may hold such bytes.
@@ -94,6 +96,30 @@ def _expand_home(argument: str) -> str:
         return argument
     option = match["option"]
     return f"{option}{Path(argument.removeprefix(option)).expanduser()}"
+
+
+def _refuse_empty_paths(command: Any, args: list[str], context: Any) -> None:
+    """Refuse options with an empty path, which Python would take for the current folder.
+
+    Raises:
+        typer.BadParameter: The value of an option that is a path is empty.
+    """
+    # Such as `--images ''` and `--images=`.
+    empty_options = {name for name, value in pairwise(args) if not value}
+    empty_options |= {arg.removesuffix("=") for arg in args if arg.endswith("=")}
+    # The command `people` has subcommands of its own.
+    command = getattr(command, "commands", {}).get(next(iter(args), ""), command)
+    for parameter in command.params:
+        if empty_options.isdisjoint(parameter.opts):
+            continue
+        hint = get_type_hints(command.callback)[parameter.name]
+        # `Path`, `Path | None` or `list[Path]`.
+        if Path in (hint, *get_args(hint)):
+            raise typer.BadParameter(
+                "'' is an empty path; name a file or folder, or . for the current folder",
+                context,
+                parameter,
+            )
 
 
 class LazyGroup(TyperGroup):

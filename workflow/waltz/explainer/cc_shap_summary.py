@@ -22,7 +22,7 @@ from waltz.consistency.metrics import (
     ConsistencyRows,
     build_metric_records,
 )
-from waltz.core.errors import ArgumentError
+from waltz.core.errors import ArgumentError, shorten_value
 from waltz.core.intervals import Resampling
 from waltz.core.measure import Measure
 from waltz.core.schema import CcShapRecord
@@ -78,8 +78,9 @@ def summarize_cc_shap(
         )
     for explanation in explanations:
         if explanation.cc_shap_result is None:
+            caption = shorten_value(repr(explanation.caption))
             raise ArgumentError(
-                f"explanations: {explanation.name} without CC-SHAP (got {explanation.caption[:40]!r}, expected a"
+                f"explanations: {explanation.name} without CC-SHAP (got {caption}, expected a"
                 " decoder's answer with its explanation); explain with explanation='post-hoc' or 'cot'"
             )
     compared = {

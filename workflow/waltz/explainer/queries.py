@@ -15,7 +15,7 @@ from waltz.consistency.cc_shap.dialogue import (
     generate_targets,
 )
 from waltz.consistency.cc_shap.pair_attribution import Pair
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, shorten_value
 from waltz.evaluation.prompting.decoder_outputs import choose_label
 from waltz.evaluation.prompting.prompt_files import (
     PromptFile,
@@ -295,11 +295,11 @@ def _insert_placeholder(decoder: Decoder, text: str) -> str:
     has_placeholder = IMAGE_PLACEHOLDER in text
     if decoder.reads_images and not has_placeholder:
         raise UserError(
-            f"prompt {text[:40]!r}...: has no <image> for the image; put <image> where the image belongs"
+            f"prompt {shorten_value(repr(text))}: has no <image> for the image; put <image> where the image belongs"
         )
     if has_placeholder and not decoder.reads_images:
         raise UserError(
-            f"prompt {text[:40]!r}...: has an <image>, which a language model cannot see; leave it out"
+            f"prompt {shorten_value(repr(text))}: has an <image>, which a language model cannot see; leave it out"
         )
     if decoder.reads_images:
         return text.replace(IMAGE_PLACEHOLDER, decoder.placeholder)

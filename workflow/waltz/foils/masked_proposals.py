@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import torch
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, shorten_value
 from waltz.core.jobs.devices import Device
 from waltz.foils.candidates import MakerOptions, Proposal, Slot
 from waltz.foils.sentence_scores import load_ranker
@@ -295,9 +295,8 @@ def _mask_slot(
     # The window of the model may cut off the slot.
     if len(positions) != n_masks:
         raise UserError(
-            f"models.{model.spec.name}: characters {slot.start} to {slot.end} of {slot.text[:60]!r} do not lie in the"
-            f" {model.window} positions that it reads;"
-            " leave this text out"
+            f"models.{model.spec.name}: characters {slot.start} to {slot.end} of {shorten_value(repr(slot.text))} do"
+            f" not lie in the {model.window} positions that it reads; leave this text out"
         )
     return ids, positions
 

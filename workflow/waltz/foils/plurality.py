@@ -83,10 +83,11 @@ def build_plurality_foils(
         rejects_doubtful: Whether phrases that no quantifier fits are rejected
             (`english.quantifiable`); the released benchmark has some of them.
     """
-    fault = find_text_fault(doc)
-    if fault is not None and rejects_doubtful:
-        yield Refusal(fault)
-        return
+    if rejects_doubtful:
+        fault = find_text_fault(doc)
+        if fault is not None:
+            yield Refusal(fault)
+            return
     phrases = list(find_noun_phrases(doc))
     if not phrases:
         yield Refusal("no noun phrase")
@@ -98,16 +99,16 @@ def build_plurality_foils(
     if rejects_doubtful and is_in_wordnet(doc[:1].text.lower()):
         words[0] = words[0].lower()
     for phrase in phrases:
+        rejected = explain_rejection(phrase)
+        if rejected is None and rejects_doubtful:
+            rejected = explain_refusal(phrase)
+        opens_sentence = rejects_doubtful and _opens_later_sentence(phrase)
+        write_text = partial(_write_text, words, phrase, opens_sentence)
         # A noun such as "sheep" can have either number, and gives candidates for both.
         for number in list_numbers(phrase.head):
-            rejected = explain_rejection(phrase)
-            if rejected is None and rejects_doubtful:
-                rejected = explain_refusal(phrase)
             forms = _inflect_words(
                 phrase, number, antecedents, as_released=not rejects_doubtful
             )
-            opens_sentence = rejects_doubtful and _opens_later_sentence(phrase)
-            write_text = partial(_write_text, words, phrase, opens_sentence)
             for candidate in _change_number(write_text, phrase, number, forms):
                 yield replace(candidate, rejected=rejected)
 
@@ -170,15 +171,32 @@ def _inflect_words(
         # The singular "they" keeps its verb.
         if pronoun.dep_ in SUBJECTS and pronoun_form != pronoun.lower_:
             forms |= find_agreeing_verbs(pronoun, new)
-        possession = _find_possession(pronoun, old)
-        if possession is not None and (as_released or is_possession(possession)):
-            possessions = [possession]
-            if not as_released:
-                possessions += _list_bare_conjuncts(possession)
-            for noun in possessions:
-                forms[noun.i] = inflect_noun(noun.text)
-            forms |= find_agreeing_verbs(possession, new)
+        possessions = _list_possessions(pronoun, old, as_released)
+        for noun in possessions:
+            forms[noun.i] = inflect_noun(noun.text)
+        # The verb of a list agrees with its first noun for the parser.
+        if possessions:
+            forms |= find_agreeing_verbs(possessions[0], new)
     return forms
+
+
+def _list_possessions(pronoun: Token, old: Number, as_released: bool) -> list[Token]:
+    """Return the nouns that change their number with the owner to which a possessive refers, the
+    first one directly behind it ("his head, back and tail").
+
+    Args:
+        old: Number of the owner in the caption.
+        as_released: Whether later nouns of a list keep their number, and directions change it, as
+            in the released benchmark.
+    """
+    possession = _find_possession(pronoun, old)
+    if possession is None:
+        return []
+    if as_released:
+        return [possession]
+    if not is_possession(possession):
+        return []
+    return [possession, *_list_bare_conjuncts(possession)]
 
 
 def _find_possession(pronoun: Token, old: Number) -> Token | None:

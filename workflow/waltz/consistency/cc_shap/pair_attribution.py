@@ -22,7 +22,7 @@ from waltz.consistency.cc_shap.measure import (
     compute_cc_shap,
     find_shared_players,
 )
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, shorten_value
 from waltz.core.schema import CcShapRecord
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.decoders.coalitions import choose_published_grid
@@ -283,8 +283,9 @@ def _find_shared_positions(
         if not prompts[0].special[position]:
             positions.append(position)
     if not positions:
+        first, last = (shorten_value(repr(game.text)) for game in (games[0], games[-1]))
         raise UserError(
-            f"prompts {games[0].text[:30]!r}... and {games[-1].text[:30]!r}... share no tokens before their query"
+            f"prompts {first} and {last} share no tokens before their query"
             " suffixes, so there is nothing to compare; begin both with the question"
         )
     return tuple(positions)

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from waltz.core.digest import digest
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, shorten_value
 from waltz.core.files import result_cache
 from waltz.evaluation.prompting.prompt_files import ANSWER_KINDS
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label
@@ -524,7 +524,7 @@ def _tokenize(
     if needs_positions and positions + len(row.targets) > decoder.window:
         fault = (
             f"models.{decoder.spec.name}: {positions} positions and {len(row.targets)} more, at most {decoder.window}"
-            f" are read: {query.prompt[:60]!r}..."
+            f" are read: {shorten_value(repr(query.prompt))}"
         )
         return replace(row, error=fault)
     return row

@@ -286,8 +286,9 @@ def _is_name(phrase: NounPhrase) -> bool:
     if len(phrase.words) > 1 and PART_OF_NAME.matches_all(phrase.words):
         return True
     # At the start of a text a capital says nothing.
-    has_telling_capital = phrase.start > 0 and phrase.head.is_title
-    return has_telling_capital and PROPER_NOUN.matches(phrase.head)
+    if phrase.start == 0:
+        return False
+    return PROPER_NOUN.matches(phrase.head) and bool(phrase.head.is_title)
 
 
 def _has_hyphen(phrase: NounPhrase) -> bool:
@@ -458,18 +459,25 @@ def find_distant_verbs(phrase: NounPhrase) -> Iterator[Token]:
     has a door").
     """
     verb = phrase.head.head
-    if verb.i == phrase.start - 1 and FINITE_VERB.matches(verb):
-        is_inverted = ADVERBIAL.matches_any(verb.lefts)
-        has_subject = CLAUSE_SUBJECT.matches_any(verb.lefts)
-        if is_inverted and not has_subject:
-            yield verb
-    is_subject = matches_one_of(phrase.head, SUBJECT_PATTERNS)
-    if not is_subject or _is_coordinated(phrase.head, _get_finite(verb)):
+    if verb.i == phrase.start - 1 and _is_inverted(verb):
+        yield verb
+    if not matches_one_of(phrase.head, SUBJECT_PATTERNS):
+        return
+    if _is_coordinated(phrase.head, _get_finite(verb)):
         return
     for conjunct in FINITE_VERB.select(verb.conjuncts):
         has_subject = CLAUSE_SUBJECT.matches_any(conjunct.children)
         if conjunct.i > verb.i and not has_subject:
             yield conjunct
+
+
+def _is_inverted(verb: Token) -> bool:
+    """Return True for a finite verb behind an adverbial, without a subject before it ("behind her
+    is").
+    """
+    if not FINITE_VERB.matches(verb) or CLAUSE_SUBJECT.matches_any(verb.lefts):
+        return False
+    return ADVERBIAL.matches_any(verb.lefts)
 
 
 def change_verb_number(verb: Token, number: Number) -> str | None:

@@ -148,7 +148,9 @@ def read_numeral(token: Token) -> int | None:
         number = int(word)
     else:
         number = NUMBERS.get(word, 0)
-    return number if number >= 2 else None
+    if number < 2:
+        return None
+    return number
 
 
 def _build_count(numeral: Token) -> Count | Refusal:

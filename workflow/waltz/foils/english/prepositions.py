@@ -10,7 +10,7 @@ from spacy.tokens import Doc, Span, Token
 
 from waltz.foils.english.nouns import singularize
 from waltz.foils.english.numerals import is_denied, is_quoted
-from waltz.foils.english.patterns import TokenPattern, matches_one_of
+from waltz.foils.english.patterns import TokenPattern, contains_one_of
 from waltz.foils.english.quantifiable.noun_kinds import is_abstract
 from waltz.foils.english.wordnet import read_words
 
@@ -191,36 +191,42 @@ def _match_preposition(doc: Doc, start: int) -> Span | None:
 def _places_thing(preposition: Span) -> bool:
     """Return True where a preposition stands before a thing, and no other word belongs to it."""
     first, last = preposition[0], preposition[-1]
-    doc = preposition.doc
-    if not PREPOSITION.matches(last) and len(preposition) == 1:
+    if len(preposition) == 1 and not PREPOSITION.matches(last):
         return False
-    # "up on a hill", "from behind a tree", "down into"
-    neighbors = [*doc[max(first.i - 1, 0) : first.i], *doc[last.i + 1 : last.i + 2]]
-    if ADPOSITION.matches_any(neighbors):
+    if ADPOSITION.matches_any(_list_neighbors(preposition)):
         return False
     thing = OBJECT.find(last.children)
     if thing is None or thing.i < last.i:
         return False
-    name = preposition.text.lower()
     governor = first.head
-    if is_quoted(first) or is_denied(governor) or is_abstract(governor.lower_):
+    if is_quoted(first) or is_denied(governor):
         return False
-    return _is_place(thing, name) and not _belongs_to_verb(governor, name)
+    name = preposition.text.lower()
+    if is_abstract(governor.lower_) or _belongs_to_verb(governor, name):
+        return False
+    return _is_place(thing, name)
+
+
+def _list_neighbors(preposition: Span) -> list[Token]:
+    """Return the words next to a preposition ("up" in "up on a hill", "from" in "from behind")."""
+    doc = preposition.doc
+    before = doc[max(preposition.start - 1, 0) : preposition.start]
+    return [*before, *doc[preposition.end : preposition.end + 1]]
 
 
 def _is_place(thing: Token, name: str) -> bool:
     """Return True for a thing of which another preposition than `name` can be false."""
-    if not NO_PLACES.isdisjoint((thing.lower_, singularize(thing.lower_))):
+    noun = singularize(thing.lower_)
+    if thing.lower_ in NO_PLACES or noun in NO_PLACES:
         return False
     if name in ("up", "down"):
         return thing.lower_ in SLOPES
+    if noun in BORDERS:
+        return False
     if name == "in" and thing.lower_ in CLOTHES:
         return False
-    if singularize(thing.lower_) in BORDERS:
+    if name == "on" and noun in TETHERS:
         return False
-    if name == "on" and singularize(thing.lower_) in TETHERS:
-        return False
-    children = list(thing.children)
     if name in ("with", "without"):
         return not _is_quantified(thing)
     if name in SURFACES_OR_SPACES and not _is_known_place(thing):
@@ -228,7 +234,7 @@ def _is_place(thing: Token, name: str) -> bool:
     # "by train", "in black", "at night"
     if PLURAL.matches(thing):
         return True
-    return ARTICLE.matches_any(children) or POSSESSIVE.matches_any(children)
+    return contains_one_of(list(thing.children), (ARTICLE, POSSESSIVE))
 
 
 def _is_known_place(thing: Token) -> bool:
@@ -239,8 +245,7 @@ def _is_known_place(thing: Token) -> bool:
 
 def _is_quantified(thing: Token) -> bool:
     """Return True for a thing that "without" denies in part only, or that belongs to someone."""
-    patterns = (QUANTITY, QUANTITY_WORD)
-    return any(matches_one_of(child, patterns) for child in thing.children)
+    return contains_one_of(list(thing.children), (QUANTITY, QUANTITY_WORD))
 
 
 def _belongs_to_verb(governor: Token, name: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 
 from pydantic import ValidationError
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, shorten_value
 from waltz.models.decoders.decoder import ChatTurn
 from waltz.models.decoders.endpoint import RefusedError
 from waltz.models.decoders.server import (
@@ -340,9 +340,9 @@ class ChatServer(Server):
         )
         if not (text.startswith(before) and has_all_replies):
             raise UserError(
-                f"{self.location}: the prompt {text[:40]!r}... is not a chat of a user and an assistant as the chat"
-                " template of the model renders it, and its own template is all that the server takes; start vLLM with"
-                " --trust-request-chat-template, or change the prompts"
+                f"{self.location}: the prompt {shorten_value(repr(text))} is not a chat of a user and an assistant as"
+                " the chat template of the model renders it, and its own template is all that the server takes; start"
+                " vLLM with --trust-request-chat-template, or change the prompts"
             )
         turns = []
         for user, _, assistant in exchanges:

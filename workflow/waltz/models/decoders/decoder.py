@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from PIL import Image
 
-from waltz.core.errors import UserError, get_first_line
+from waltz.core.errors import UserError, get_first_line, shorten_value
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.network import Network, OwnForward
@@ -367,7 +367,8 @@ class Decoder(ABC):
         """
         if not 0 < len(ids) <= self.window:
             raise UserError(
-                f"models.{self.spec.name}: a prompt of {len(ids)} tokens, 1 to {self.window} are read: {text[:60]!r}..."
+                f"models.{self.spec.name}: a prompt of {len(ids)} tokens, 1 to {self.window} are read:"
+                f" {shorten_value(repr(text))}"
             )
         # A language model has no placeholder, so that no id can equal it.
         image_id = (
@@ -382,7 +383,7 @@ class Decoder(ABC):
         if len(image_positions) > 1:
             raise UserError(
                 f"models.{self.spec.name}: {len(image_positions)} images in one prompt, at most one is shown:"
-                f" {text[:60]!r}..."
+                f" {shorten_value(repr(text))}"
             )
         return image_positions[0] if image_positions else None
 

@@ -20,7 +20,7 @@ import httpx
 from pydantic import ValidationError
 
 from waltz.core.downloads.http_limits import TimeLimit, build_client, read_retry_after
-from waltz.core.errors import UserError, get_first_line
+from waltz.core.errors import UserError, get_first_line, shorten_value
 from waltz.core.files.json_objects import RepeatedKeyError, parse_json
 from waltz.core.redaction import (
     contains_known_secret,
@@ -281,7 +281,7 @@ class Endpoint:
         field = hide_secrets(".".join(map(str, fault["loc"]))) or "object"
         value = ""
         if fault["type"] != "missing":
-            value = f", got {hide_secrets(str(fault['input']))[:40]!r}"
+            value = f", got {shorten_value(repr(hide_secrets(str(fault['input']))))}"
         return RefusedError(
             f"{self.location}: the reply of {address} has no usable {field} ({fault['msg']}{value}); check that the url"
             " is that of an API like OpenAI's (it ends in /v1)"

@@ -15,7 +15,7 @@ import transformers
 from PIL import Image
 from tokenizers import AddedToken
 
-from waltz.core.errors import UserError, get_first_line
+from waltz.core.errors import UserError, get_first_line, shorten_value
 from waltz.core.jobs.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.checkpoint_file import find_checkpoint_file, read_settings
@@ -221,8 +221,8 @@ class MplugOwl3Decoder(VisionLanguageModel):
         keeps_end = tuple(ids[stop:]) == prompt.ids[len(prompt.ids) - after :]
         if not (keeps_start and keeps_end):
             raise UserError(
-                f"models.{self.spec.name}: the text around the image joins that of its tiles: {prompt.text[:60]!r}...;"
-                " put a line break before the image"
+                f"models.{self.spec.name}: the text around the image joins that of its tiles:"
+                f" {shorten_value(repr(prompt.text))}; put a line break before the image"
             )
 
         # `block` replaces the placeholder: ids of text, and for each tile the first id of its
@@ -253,7 +253,7 @@ class MplugOwl3Decoder(VisionLanguageModel):
         if positions[-1] >= self.window:
             raise UserError(
                 f"models.{self.spec.name}: {positions[-1] + 1} positions with the image's text, at most {self.window}"
-                f" are read: {prompt.text[:60]!r}...; shorten the prompt"
+                f" are read: {shorten_value(repr(prompt.text))}; shorten the prompt"
             )
         return PromptLayout(
             tuple(block), tuple(features), torch.tensor(positions, device=self.device)

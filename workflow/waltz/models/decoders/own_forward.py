@@ -18,7 +18,7 @@ import transformers
 from PIL import Image
 from tokenizers.processors import TemplateProcessing
 
-from waltz.core.errors import UserError, get_first_line
+from waltz.core.errors import UserError, get_first_line, shorten_value
 from waltz.core.text_diff import Span
 from waltz.models.decoders.decoder import (
     PreparedImage,
@@ -211,8 +211,8 @@ class EncoderDecoderModel(OwnForwardModel):
         """
         if picture is None:
             raise UserError(
-                f"models.{self.spec.name}: {prompt.text[:60]!r}... has no image, which an encoder-decoder is shown with"
-                " each prompt; give one, or name a model that continues its prompt"
+                f"models.{self.spec.name}: {shorten_value(repr(prompt.text))} has no image, which an encoder-decoder is"
+                " shown with each prompt; give one, or name a model that continues its prompt"
             )
         layout = super().build_layout(prompt, picture)
         mask = torch.ones_like(layout.positions)[None]

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import torch
 from PIL import Image
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, shorten_value
 from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import (
     ChatTurn,
@@ -255,7 +255,7 @@ class VisionLanguageModel(Decoder):
                 else "has no placeholder for its image"
             )
             raise UserError(
-                f"models.{self.spec.name}: a prompt {fault}: {prompt.text[:60]!r}..."
+                f"models.{self.spec.name}: a prompt {fault}: {shorten_value(repr(prompt.text))}"
             )
         # A prompt is laid out once for each image.
         layouts = self.cache.layouts.setdefault(picture, {})
@@ -300,12 +300,12 @@ class VisionLanguageModel(Decoder):
                     "begin the prompt with its placeholder",
                 )
             raise ChangedTextError(
-                f"models.{self.spec.name}: the processor {fault}: {prompt.text[:60]!r}...; {advice}"
+                f"models.{self.spec.name}: the processor {fault}: {shorten_value(repr(prompt.text))}; {advice}"
             )
         if len(ids) > self.window:
             raise UserError(
                 f"models.{self.spec.name}: {len(ids)} positions with the image, at most {self.window} are read:"
-                f" {prompt.text[:60]!r}...; shorten the prompt"
+                f" {shorten_value(repr(prompt.text))}; shorten the prompt"
             )
         return tuple(ids[image_position : len(ids) - tail])
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from PIL import Image
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, shorten_value
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
 from waltz.models.user_text import check_user_text
@@ -133,7 +133,7 @@ def tokenize_text(
     ids = tuple(encoding["input_ids"])
     if len(ids) > max_tokens:
         raise UserError(
-            f"models.{name}: {len(ids)} tokens, at most {max_tokens} are read: {text[:60]!r}...; shorten it"
+            f"models.{name}: {len(ids)} tokens, at most {max_tokens} are read: {shorten_value(repr(text))}; shorten it"
         )
     return TokenizedText(
         ids=ids,

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, shorten_value
 from waltz.core.files.json_objects import JsonObject
 from waltz.sources.formats.recorded_runs import (
     RATIO,
@@ -279,8 +279,8 @@ def read_result_items(path: str | Path) -> list[ResultItem]:
     items = list(read(path))
     if not items:
         raise UserError(
-            f"{path}: line 1: no item: got {first[:40]!r}, expected a JSON object or '### <task>_<model>_<k>';"
-            " name a results file of the released CC-SHAP code"
+            f"{path}: line 1: no item: got {shorten_value(repr(first))}, expected a JSON object or '###"
+            " <task>_<model>_<k>'; name a results file of the released CC-SHAP code"
         )
     return items
 

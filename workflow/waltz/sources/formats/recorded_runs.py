@@ -25,7 +25,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, shorten_value
 from waltz.core.files.atomic import write_text
 from waltz.core.files.json_objects import JsonObject
 from waltz.core.files.resources import RESOURCES
@@ -259,9 +259,7 @@ def _describe_fault(fault: ErrorDetails, entry: JsonObject) -> str:
         return f"field {field!r} is unknown; see docs/reference/recorded-runs.md"
     if fault["type"] == "missing":
         return f"field {field!r} is missing; see docs/reference/recorded-runs.md"
-    value = repr(entry.get(field))
-    if len(value) >= 60:
-        value = f"{value[:57]}..."
+    value = shorten_value(repr(entry.get(field)))
     expected = fault["msg"].removeprefix("Input should be ")
     return f"field {field!r}: got {value}, expected {expected}; correct the line"
 

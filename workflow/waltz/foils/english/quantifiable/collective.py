@@ -28,7 +28,7 @@ SPREAD = frozenset(
         "overlap", "scatter", "strew",
     }
 )  # fmt: skip
-"""Verbs of which one thing is no subject ("scattered across the lawn")."""
+"""Verbs whose subject is several things ("scattered across the lawn")."""
 SUBJECT_OR_ROOT = TokenPattern(relations={"nsubj", "nsubjpass", "ROOT", "attr"})
 JOINT_OBJECTS = frozenset({"arms", "faces", "hands", "places", "sides", "turns"})
 JOINT_VERBS = frozenset(

@@ -67,7 +67,7 @@ LIST_LINK = TokenPattern(words={",", "and"})
 
 
 def is_tagged_otherwise(phrase: NounPhrase) -> bool:
-    """Return True for a head that is an adjective, gerund or the like by its tag ("the young")."""
+    """Return True for a head that is an adjective, gerund or the like by its tag ("a carrot, cilantro, celery")."""
     head = phrase.head
     return not NOUN_OR_NAME.matches(head) or ADJECTIVE_OR_GERUND.matches(head)
 
@@ -158,7 +158,7 @@ def _continues_list(phrase: NounPhrase) -> bool:
 
 
 def _is_modified_thing(phrase: NounPhrase) -> bool:
-    """Return True for a thing behind a modifier that is no name ("in red skirt", not "by bus")."""
+    """Return True for a thing behind a modifier other than a name ("in red skirt", not "by bus")."""
     modifiers = phrase.words[:-1]
     if not modifiers or NAME.matches_any(modifiers):  # "Eiffel tower"
         return False

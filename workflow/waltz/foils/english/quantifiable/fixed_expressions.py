@@ -17,11 +17,11 @@ FIXED_BEFORE_OF = frozenset(
         "process", "spirit",
     }
 )  # fmt: skip
-"""Nouns of prepositions such as "in the midst of", beside abstract nouns."""
+"""Nouns of prepositions such as "in the midst of", in addition to abstract nouns."""
 FIXED_WITH_THE = frozenset(
     {"scene", "move", "run", "job", "phone", "loose", "go", "air"}
 )
-"""Nouns behind "on the" or "in the" that name no single thing, beside times."""
+"""Nouns behind "on the" or "in the" that do not name a thing, in addition to times."""
 
 
 def is_bare_joint_object(phrase: NounPhrase) -> bool:

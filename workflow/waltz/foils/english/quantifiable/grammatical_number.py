@@ -44,7 +44,7 @@ def has_plural_form(phrase: NounPhrase) -> bool:
 
 
 def lacks_singular(phrase: NounPhrase) -> bool:
-    """Return True for a plural without a known singular that leads back to it ("scissors")."""
+    """Return True for a plural without a known singular that leads back to it ("busses")."""
     if not is_plural(phrase.head):
         return False
     word = phrase.head.lower_

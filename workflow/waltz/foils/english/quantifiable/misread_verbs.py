@@ -38,7 +38,7 @@ SECOND_VERBS = (
         before=TokenPattern(words={"and"}),
     ),
 )
-"""Plural that is a second verb, if it is no thing ("holds up a cloth and smiles")."""
+"""Plural that is a second verb, if it does not name a thing ("holds up a cloth and smiles")."""
 ONLY_VERBS = (
     # "a girl lying down smiles"
     TokenPattern(tags={"NNS"}, before=TokenPattern(tags={"RP"})),
@@ -48,7 +48,7 @@ ONLY_VERBS = (
         before=TokenPattern(words=COLORS, before=TokenPattern(words={"in"})),
     ),
 )
-"""Plural that is the only verb, if it is no thing."""
+"""Plural that is the only verb, if it does not name a thing."""
 LAST_SUBJECT = TokenPattern(relations={"conj"}, head=TokenPattern(relations={"ROOT"}))
 
 
@@ -85,14 +85,14 @@ def has_verb_form(token: Token) -> bool:
 
 
 def stands_before_infinitive(noun: Token) -> bool:
-    """Return True for a bare plural that is no thing before an infinitive ("black tries to look")."""
+    """Return True for a bare plural that names no thing, before an infinitive ("black tries to look")."""
     if not PLURAL.matches(noun) or DETERMINER.matches_any(noun.lefts):
         return False
     return INFINITIVE_MARK.matches_any(get_next_word(noun)) and not is_thing(noun)
 
 
 def stands_as_verb(noun: Token) -> bool:
-    """Return True for a bare plural that is no thing, where a verb in -s can stand."""
+    """Return True for a bare plural that names no thing, where a verb in -s can stand."""
     if not has_verb_form(noun):
         return False
     if is_thing(noun) or has_form_in(noun.lower_, UNCOUNTABLE):

@@ -31,7 +31,7 @@ def is_in_quotation_marks(phrase: NounPhrase) -> bool:
 
 
 def is_inscription(phrase: NounPhrase) -> bool:
-    """Return True for a noun in capitals within other text ("a sign says STOP")."""
+    """Return True for a noun in capitals within other text ("a game on a TV")."""
     return _is_in_capitals(phrase.head)
 
 

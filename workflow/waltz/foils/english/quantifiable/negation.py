@@ -56,7 +56,9 @@ def _denies(negator: Token, noun: Token) -> bool:
     # "No. 12"
     if is_number_sign(negator):
         return False
-    denied_word = negator if WITHOUT.matches(negator) else negator.head
+    denied_word = negator.head
+    if WITHOUT.matches(negator):
+        denied_word = negator
     if noun in denied_word.subtree:
         return True
     is_local = denied_word == negator or OBJECT_OF_PREPOSITION.matches(denied_word)

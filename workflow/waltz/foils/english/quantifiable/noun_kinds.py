@@ -52,7 +52,7 @@ UNCOUNTABLE = frozenset({
     "sunrise", "sunset",
     "time", "top", "west", "winter", "autumn", "spring", "back", "bottom", "way", "rear",
 })  # fmt: skip
-"""Nouns that are not counted in captions, beside those that inflect leaves unchanged."""
+"""Nouns that are not counted in captions, with those that inflect leaves unchanged."""
 COLORS = frozenset(
     {
         "black", "blue", "brown", "gray", "green", "grey", "pink", "purple", "red", "white", "yellow",

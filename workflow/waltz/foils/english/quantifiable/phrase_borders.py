@@ -45,7 +45,7 @@ MODIFIERS = (
 LINKS_OF_ADJECTIVES = (
     # "a grey but painted wall"
     TokenPattern(words=LINKS, before=TokenPattern(tags={"JJ", "VBN"})),
-    # "a red, wooden door", where the parser takes the color for a noun
+    # The parser takes some colors for nouns.
     TokenPattern(words=LINKS, before=TokenPattern(words=COLORS)),
     # "an eye-level, wide shot"
     TokenPattern(words={","}, before=TokenPattern(before=HYPHEN)),
@@ -61,13 +61,13 @@ MODIFIER_IN_LIST = TokenPattern(
 
 
 def begins_inside_word(phrase: NounPhrase) -> bool:
-    """Return True where a quantifier would stand inside of a word ("6-year-old boy")."""
+    """Return True where a quantifier would stand inside of a word ("a 3-storey house")."""
     doc = phrase.head.doc
     return _is_inside_word(doc, phrase.start) or _is_inside_word(doc, phrase.stem)
 
 
 def begins_with_hyphen(phrase: NounPhrase) -> bool:
-    """Return True for a hyphen behind the determiners ("two -storey houses")."""
+    """Return True for a hyphen behind the determiners ("6-year-old boy")."""
     return HYPHEN.matches(phrase.head.doc[phrase.stem])
 
 
@@ -78,7 +78,7 @@ def follows_dash(phrase: NounPhrase) -> bool:
 
 
 def ends_inside_word(phrase: NounPhrase) -> bool:
-    """Return True for a noun that is joined to the word behind it ("a dog-walker")."""
+    """Return True for a noun that letters or a hyphen join to the word behind it."""
     if phrase.head.whitespace_:
         return False
     next_character = phrase.head.doc[phrase.head.i + 1 :].text[:1]
@@ -86,7 +86,7 @@ def ends_inside_word(phrase: NounPhrase) -> bool:
 
 
 def follows_determiner(phrase: NounPhrase) -> bool:
-    """Return True behind another determiner of the noun ("a few thin trees")."""
+    """Return True behind another determiner of the noun ("it's ear")."""
     return contains_one_of(get_words_before(phrase), FIRST_DETERMINERS)
 
 

@@ -93,7 +93,7 @@ def _find_rivals(doc: Doc) -> frozenset[Token]:
 
 
 def _is_unclear(pronoun: Token, meant_nouns: Sequence[Token]) -> bool:
-    """Return True for a pronoun that may mean several nouns, or is no pronoun of its nouns."""
+    """Return True for a pronoun that may mean several nouns, or does not fit its nouns ("he", a dish)."""
     if len(meant_nouns) > 1:
         return True
     if IT_IS.matches_any(get_next_word(pronoun)):
@@ -156,7 +156,7 @@ def _stresses_noun(pronoun: Token) -> bool:
 
 
 def _list_things(nouns: Sequence[Token]) -> list[Token]:
-    """Return the nouns that are no words for pictures."""
+    """Return the nouns that do not name pictures."""
     return list(filterfalse(PICTURE.matches, nouns))
 
 

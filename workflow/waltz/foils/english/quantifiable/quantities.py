@@ -108,7 +108,7 @@ def has_inner_quantity(phrase: NounPhrase) -> bool:
 
 
 def has_limited_number(phrase: NounPhrase) -> bool:
-    """Return True for a number with a limit before the phrase ("at least two", "up to ten")."""
+    """Return True for a number behind a word that may limit it ("around three riders")."""
     return _has_number(phrase) and contains_one_of(get_words_before(phrase), LIMITS)
 
 
@@ -123,7 +123,7 @@ def has_unreplaced_word(phrase: NounPhrase) -> bool:
 
 
 def begins_with_of(phrase: NounPhrase) -> bool:
-    """Return True for determiners that hold a quantity with "of" ("all of the dogs")."""
+    """Return True for determiners of which one is "of"."""
     return OF.matches_any(phrase.determiners)
 
 
@@ -136,8 +136,8 @@ def counts_others(phrase: NounPhrase) -> bool:
 
 
 def is_counted_by_noun(phrase: NounPhrase) -> bool:
-    """Return True behind a noun that counts it ("hundreds of fans", "three out of four players"),
-    but not for one thing of which there is a share ("part of the wall").
+    """Return True behind a word that counts it ("hundreds of fans", "all of the dogs", "three out of
+    four players"), but not for one thing of which there is a share ("part of the wall").
     """
     if not OF.matches_any(get_words_before(phrase)):
         return False

@@ -92,7 +92,7 @@ RULES: tuple[tuple[str, Callable[[NounPhrase], bool]], ...] = (
     (OTHER_FORM, grammatical_number.has_singular_determiner),
     (OTHER_FORM, grammatical_number.has_plural_determiner),
     (OTHER_FORM, grammatical_number.has_plural_form),
-    # The head is no noun of a thing that is counted.
+    # The head does not name a thing that is counted.
     (NO_NOUN, misread_verbs.is_unknown_noun),
     (NO_NOUN, misread_verbs.may_be_verb),
     (MODIFIER, phrase_borders.precedes_noun),
