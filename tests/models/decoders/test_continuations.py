@@ -374,7 +374,7 @@ def test_the_beginning_of_the_prompts_of_an_image_is_read_once(
     shapes = record_shapes(decoder, monkeypatch)
     together = score_targets(decoder, prompts, [picture] * 4, targets, value)
     for scores, expected in zip(together, alone, strict=True):
-        np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-5)
+        np.testing.assert_allclose(scores, expected, rtol=5e-6, atol=1e-5)
     assert [rows for rows, _ in shapes] == [1, 4]
     # The longest ending decides the width of the second pass.
     beginning, ending = (width for _, width in shapes)
