@@ -20,6 +20,10 @@ def test_a_determiner_of_the_other_number_is_refused(
     assert find_refusals(caption)[noun] == (refusals.OTHER_FORM, rule)
 
 
+def test_a_few_is_a_plural(find_refusals):
+    assert "dogs" not in find_refusals("A few dogs are on a road.")
+
+
 @pytest.mark.parametrize(
     ("caption", "noun", "rule"),
     [

@@ -6,6 +6,7 @@ from waltz.core.number_words import NUMBER_WORDS
 from waltz.foils.english.noun_phrases import NounPhrase
 from waltz.foils.english.nouns import PLURAL_QUANTITIES, TENS, pluralize, singularize
 from waltz.foils.english.patterns import TokenPattern
+from waltz.foils.english.quantifiable.quantities import FEW
 from waltz.foils.english.quantifiable.syntax import (
     SINGULAR_STARTS,
     is_plural,
@@ -23,6 +24,9 @@ PLURAL_DETERMINER = TokenPattern(
 def has_singular_determiner(phrase: NounPhrase) -> bool:
     """Return True for a plural behind a determiner of the singular ("an angler fishes")."""
     if not is_plural(phrase.head):
+        return False
+    # "a few dogs"
+    if FEW.matches_any(phrase.determiners):
         return False
     return SINGULAR_DETERMINER.matches_any(phrase.determiners)
 
