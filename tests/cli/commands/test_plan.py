@@ -108,5 +108,7 @@ def test_an_unknown_study_is_refused_in_one_line():
     assert result.stderr.startswith(
         "waltz: study 'scene' is not in config/ (did you mean 'scenes'?)"
     )
-    assert "a study is a file of this folder (measures, photos, " in result.stderr
+    assert (
+        "a study is a file of this folder (excess, measures, photos, " in result.stderr
+    )
     assert len(result.stderr.splitlines()) == 1

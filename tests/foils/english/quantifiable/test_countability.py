@@ -35,6 +35,7 @@ from waltz.foils.english.quantifiable import refusals
         ("A tower stands at a distance.", "distance", rules.is_uncounted_singular),
         ("A ship on the horizon.", "horizon", rules.is_uncounted_singular),
         ("Blue skies over a lake.", "skies", rules.is_uncounted_plural),
+        ("A clear sky over a lake.", "sky", rules.is_uncounted_singular),
         (
             "A cloud bears a resemblance to a horse.",
             "resemblance",

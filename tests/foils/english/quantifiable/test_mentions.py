@@ -30,9 +30,19 @@ def test_a_phrase_that_is_counted_again_is_refused(caption, noun, rule, find_ref
     ("caption", "noun", "rule"),
     [
         ("A cow eats hay. The cow is brown.", "cow", rules.is_mentioned_again),
+        (
+            "A bag with pills falls, spilling the pills.",
+            "pills",
+            rules.is_mentioned_again,
+        ),
     ],
 )
 def test_a_phrase_that_is_mentioned_again_is_refused(
     caption, noun, rule, find_refusals
 ):
     assert find_refusals(caption)[noun] == (refusals.MENTIONED_AGAIN, rule)
+
+
+def test_another_thing_of_the_same_noun_is_no_second_mention(find_refusals):
+    caption = "A red car stands behind the blue car."
+    assert "car" not in find_refusals(caption)

@@ -39,6 +39,7 @@ def test_a_phrase_with_another_quantity_is_refused(caption, noun, rule, find_ref
     ("caption", "noun", "rule"),
     [
         ("Hundreds of fans fill a stand.", "hundreds", rules.counts_others),
+        ("A lamp adds a touch of color.", "touch", rules.counts_others),
         ("Hundreds of fans fill a stand.", "fans", rules.is_counted_by_noun),
         ("A group of dogs sits on a bed.", "dogs", rules.is_counted_by_noun),
         ("A total of two boats lie there.", "boats", rules.is_counted_by_noun),

@@ -100,6 +100,9 @@ def is_uncounted_singular(phrase: NounPhrase) -> bool:
         return True
     # An article makes most nouns countable: "a background", "a coffee", not "a resemblance".
     if SINGULAR_START.matches_any(phrase.determiners):
+        # "a clear sky"
+        if word in WIDE:
+            return True
         return is_abstract(word) and word.endswith(QUALITY_ENDINGS)
     if _is_described_part(phrase):
         return False

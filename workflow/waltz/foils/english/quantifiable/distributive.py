@@ -9,6 +9,7 @@ from waltz.foils.english.patterns import TokenPattern, contains_one_of
 from waltz.foils.english.quantifiable.doubtful_verbs import POSSESSIVE_VERBS
 from waltz.foils.english.quantifiable.noun_kinds import PICTURES, is_picture
 from waltz.foils.english.quantifiable.syntax import (
+    NOUN,
     NUMERAL,
     OF,
     SINGULAR_STARTS,
@@ -17,6 +18,7 @@ from waltz.foils.english.quantifiable.syntax import (
     can_be_plural,
     find_subject,
     get_next_word,
+    get_words_after,
 )
 
 DISTRIBUTORS = (
@@ -33,8 +35,11 @@ EACH = TokenPattern(
     relations={"det"},
     head=TokenPattern(relations={"dobj", "pobj"}, excluded_words={"other"}),
 )
+FLOATING_QUANTIFIER = TokenPattern(words={"all", "both", "each"})
+"""Words that speak of each of the things directly before them."""
 AT_LEAST = TokenPattern(words={"least"}, before=TokenPattern(words={"at"}))
 ONE = TokenPattern(words={"one"})
+COUNTERPART = TokenPattern(words={"other"}, before=TokenPattern(words={"the"}))
 POSSESSION = TokenPattern(
     relations={"pobj"},
     head=TokenPattern(words={"in", "on", "with", "of", "at", "by"}),
@@ -52,9 +57,13 @@ def follows_distributor(phrase: NounPhrase) -> bool:
 
 
 def precedes_each(phrase: NounPhrase) -> bool:
-    """Return True for several things before "each" ("lamps in the middle of each room")."""
+    """Return True for several things before "each" ("lamps in the middle of each room", "two pizzas
+    each have a box").
+    """
     if not can_be_plural(phrase.head):
         return False
+    if FLOATING_QUANTIFIER.matches_any(get_words_after(phrase)):
+        return True
     later_words = phrase.head.doc[phrase.head.i + 1 : phrase.head.sent.end]
     return EACH.matches_any(later_words)
 
@@ -88,6 +97,22 @@ def precedes_picked_image(phrase: NounPhrase) -> bool:
         word for word in _list_pickers(phrase.head) if word.i > phrase.head.i
     )
     return any(map(_precedes_image, later_pickers))
+
+
+def precedes_counterpart(phrase: NounPhrase) -> bool:
+    """Return True for one of two things of which "the other" names the second ("one image shows a
+    dog, the other a cat").
+    """
+    for word in _find_counterparts(phrase.head.doc):
+        if word.i < phrase.head.i or word.sent != phrase.head.sent:
+            continue
+        next_word = get_next_word(word)
+        if any(token.lower_ == phrase.head.lower_ for token in next_word):
+            return True
+        # Without its noun, "the other" belongs to "one".
+        if not NOUN.matches_any(next_word) and ONE.matches_any(phrase.determiners):
+            return True
+    return False
 
 
 def _find_owner(noun: Token) -> Token | None:
@@ -125,6 +150,12 @@ def _picks_some(token: Token) -> bool:
     return OF.matches_any(next_word) or any(
         is_picture(word.lower_) for word in next_word
     )
+
+
+@lru_cache(maxsize=8)
+def _find_counterparts(doc: Doc) -> list[Token]:
+    """Return the words of a text that name the second of two things."""
+    return COUNTERPART.select(doc)
 
 
 def _precedes_image(token: Token) -> bool:

@@ -9,6 +9,7 @@ from waltz.core.number_words import NUMBER_WORDS
 from waltz.foils.english.noun_phrases import NounPhrase
 from waltz.foils.english.patterns import TokenPattern, contains_one_of
 from waltz.foils.english.quantifiable.syntax import (
+    DETERMINER,
     NOUN,
     OF,
     can_be_plural,
@@ -49,8 +50,8 @@ def is_counted_again(phrase: NounPhrase) -> bool:
 
 
 def is_mentioned_again(phrase: NounPhrase) -> bool:
-    """Return True for a thing that a text mentions with "a" and in a later sentence with "the" ("A
-    cow eats hay. The cow is brown.").
+    """Return True for a thing that a text mentions again with "the" ("A cow eats hay. The cow is
+    brown.", "a bottle of pills falls, spilling the pills").
     """
     return phrase.head in _find_repeated(phrase.head.doc)
 
@@ -66,7 +67,7 @@ def _counts_alone(word: Token) -> bool:
 
 @lru_cache(maxsize=8)
 def _find_repeated(doc: Doc) -> frozenset[Token]:
-    """Return the nouns that name a thing of which another sentence speaks with the same noun."""
+    """Return the nouns that name a thing of which later words speak with the same noun."""
     mentions: dict[str, list[Token]] = defaultdict(list)
     for noun in NOUN.select(doc):
         mentions[noun.lower_].append(noun)
@@ -78,7 +79,15 @@ def _find_repeated(doc: Doc) -> frozenset[Token]:
 
 
 def _is_taken_up(first: Token, last: Token) -> bool:
-    """Return True for a new thing that a later sentence mentions with "the"."""
-    if first.sent == last.sent or DEFINITE_ARTICLE.matches_any(first.lefts):
+    """Return True for a thing that a later noun mentions with "the"."""
+    if first == last or not DEFINITE_ARTICLE.matches_any(last.lefts):
         return False
-    return DEFINITE_ARTICLE.matches_any(last.lefts)
+    if first.sent == last.sent:
+        # "the left image and the right image" are two things.
+        return _list_modifiers(last) <= _list_modifiers(first)
+    return not DEFINITE_ARTICLE.matches_any(first.lefts)
+
+
+def _list_modifiers(noun: Token) -> set[str]:
+    """Return the words before a noun that modify it, without determiners."""
+    return {word.lower_ for word in noun.lefts if not DETERMINER.matches(word)}

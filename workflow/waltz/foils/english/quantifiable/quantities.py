@@ -40,8 +40,8 @@ QUANTITIES = frozenset(
 ORDINAL = re.compile(r"\d+(st|nd|rd|th)")
 MEASURES = frozenset(
     {
-        "amount", "array", "bit", "couple", "kind", "lot", "majority", "maximum", "minimum", "number", "part", "plenty",
-        "range", "rest", "series", "sort", "total", "type", "variety",
+        "amount", "array", "bit", "couple", "hint", "kind", "lot", "majority", "maximum", "minimum", "number", "part",
+        "plenty", "range", "rest", "series", "sort", "total", "touch", "type", "variety",
     }
 )  # fmt: skip
 """Nouns that state how much or what kind of what follows "of"; another quantifier fits them badly."""

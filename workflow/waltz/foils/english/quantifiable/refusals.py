@@ -109,6 +109,7 @@ RULES: tuple[tuple[str, Callable[[NounPhrase], bool]], ...] = (
     (AMONG_SEVERAL, collective.follows_among),
     (ANOTHER_FITS, distributive.follows_picked_thing),
     (ANOTHER_FITS, distributive.precedes_picked_image),
+    (ANOTHER_FITS, distributive.precedes_counterpart),
     (SHARED_OUT, distributive.follows_distributor),
     (SHARED_OUT, distributive.precedes_each),
     (SHARED_OUT, distributive.belongs_to_several),
