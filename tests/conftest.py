@@ -4,6 +4,7 @@ classes.
 
 import gc
 import os
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -49,6 +50,16 @@ def pytest_addoption(parser):
     parser.addoption(
         "--whole", action="store_true", help="rehearse all models, not every fourth one"
     )
+
+
+@pytest.fixture(autouse=True)
+def forget_hub_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let transformers ask the hub of the test: it keeps the client of the first address that it
+    asked, and where nothing answers there it tries again for 45 seconds.
+    """
+    hub = sys.modules.get("transformers.utils.hub")
+    if hasattr(hub, "_hf_api"):
+        monkeypatch.setattr(hub, "_hf_api", None)
 
 
 @pytest.fixture(scope="session")
