@@ -94,8 +94,8 @@ def main() -> None:
     torch.set_num_threads(1)
     games, text_players = record_games(arguments.results, arguments.items)
     items, runs = range(len(games)), range(arguments.runs)
-    shared = np.array([[run for _ in items] for run in runs])
-    own = np.array(
+    common_seeds = np.array([[run for _ in items] for run in runs])
+    item_seeds = np.array(
         [[derive_seed("games", str(item), run) for item in items] for run in runs]
     )
     print(f"{len(games)} items of {len(games[0]).bit_length() - 1} players")
@@ -103,7 +103,7 @@ def main() -> None:
     for permutations in arguments.permutations:
         noise = [
             measure_noise(games, text_players, permutations, seeds)
-            for seeds in (shared, own)
+            for seeds in (common_seeds, item_seeds)
         ]
         print(f"| {permutations} | {noise[0]:.2f} | {noise[1]:.2f} |", flush=True)
 

@@ -387,17 +387,17 @@ def error(arguments: argparse.Namespace) -> None:
         for place, special in enumerate(prompt.special)
         if not special and place != prompt.image_position
     ]
-    own = decoder_coalitions.build_equations_players(
+    players = decoder_coalitions.build_equations_players(
         decoder, prompt, picture_of_decoder, positions=words[-6:], grid=3
     )
     played = decoder_coalitions.Game(
-        own, (prompt.ids[words[-2]], prompt.ids[words[-1]]), "log-probability"
+        players, (prompt.ids[words[-2]], prompt.ids[words[-1]]), "log-probability"
     )
     build_game = partial(
         decoder_coalitions.DecoderCoalitions, decoder, picture_of_decoder, [played]
     )
     curves.append(
-        compare_coalitions(f"decoder: {caption}", own.n_text_players, build_game)
+        compare_coalitions(f"decoder: {caption}", players.n_text_players, build_game)
     )
     if arguments.figure:
         save_figure(draw_curves(curves), [arguments.figure])
@@ -580,10 +580,10 @@ def draw_curves(curves: Sequence[Curves]) -> Figure:
             panel.set_visible(False)
         for panel, case in zip(panels, curves, strict=False):
             for name, color in COLORS.items():
-                own = [one for one in case.points if one.estimator == name]
+                points = [point for point in case.points if point.estimator == name]
                 seconds, errors = (
-                    [one.seconds for one in own],
-                    [one.error for one in own],
+                    [point.seconds for point in points],
+                    [point.error for point in points],
                 )
                 panel.plot(seconds, errors, marker=".", color=color, label=name)
             panel.axvline(

@@ -104,15 +104,18 @@ def precedes_counterpart(phrase: NounPhrase) -> bool:
     dog, the other a cat").
     """
     for word in _find_counterparts(phrase.head.doc):
-        if word.i < phrase.head.i or word.sent != phrase.head.sent:
-            continue
-        next_word = get_next_word(word)
-        if any(token.lower_ == phrase.head.lower_ for token in next_word):
-            return True
-        # Without its noun, "the other" belongs to "one".
-        if not NOUN.matches_any(next_word) and ONE.matches_any(phrase.determiners):
+        is_later = word.i > phrase.head.i and word.sent == phrase.head.sent
+        if is_later and _is_counterpart(word, phrase):
             return True
     return False
+
+
+def _is_counterpart(word: Token, phrase: NounPhrase) -> bool:
+    """Return True where "other" stands before the noun of a phrase, or without a noun for "one"."""
+    next_word = get_next_word(word)
+    if any(token.lower_ == phrase.head.lower_ for token in next_word):
+        return True
+    return ONE.matches_any(phrase.determiners) and not NOUN.matches_any(next_word)
 
 
 def _find_owner(noun: Token) -> Token | None:
